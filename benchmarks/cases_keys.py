@@ -252,7 +252,7 @@ def ours_rescale(path: str, rows: int) -> dict[str, Any]:
 
     table = pp.Table.open(copy_of(path, "keys_rescaled_ours"))
     before = cpu_seconds()
-    elapsed, summary = timed(lambda: table.rescale(16))
+    elapsed, summary = timed(lambda: table.maintenance.rescale(16))
     assert summary.rows == rows
     return {"seconds": cpu_seconds() - before, "elapsed": elapsed}
 
@@ -302,13 +302,13 @@ def ours_assigner(path: str, keys: int, known: bool) -> dict[str, Any]:
     def rows(start: int, stop: int) -> pa.RecordBatch:
         return pa.record_batch({"id": np.arange(start, min(keys, stop))})
 
-    index = HashIndex(table.store, table.schema, ())
+    index = HashIndex(table._store, table.schema, ())
     entries = []
     for bucket in range(-(-keys // _BUCKET_KEYS)):
         first = bucket * _BUCKET_KEYS
         hashes = hash_rows(rows(first, first + _BUCKET_KEYS).columns, types)
         entries.append(index.write(PartitionBucket(EMPTY_ROW, bucket), [hashes], [])[0])
-    index = HashIndex(table.store, table.schema, entries if known else ())
+    index = HashIndex(table._store, table.schema, entries if known else ())
     assigner = DynamicBuckets(table.schema, TableOptions({}), index, KeyShare())
 
     def find() -> None:

@@ -67,7 +67,7 @@ def ours_maintained_table(path: str, files: int, snapshots: int) -> None:
         new = files100k.bucket(path, p, range(each + turn * _REPLACED, each + (turn + 1) * _REPLACED), rng)
         _touch(new.directory, (file.file_name for file in new.files))
         change = replace(new, files=(), compact=CompactIncrement(before, new.files))
-        commit(table.store, Changes(increments_of([change])), options)
+        commit(table._store, Changes(increments_of([change])), options)
     time.sleep(1.5)  # they count as orphans once they are older than a second
 
 
@@ -81,12 +81,12 @@ def _touch(directory: str, names: Iterable[str]) -> None:
 def ours_expire(path: str) -> dict[str, Any]:
     """Expire all snapshots but the last."""
     options = {"snapshot.expire.limit": "2147483647"}
-    seconds, found = timed(lambda: ours(path).expire_snapshots(retain_max=1, options=options))
+    seconds, found = timed(lambda: ours(path).snapshots.expire(retain_max=1, options=options))
     return {"seconds": seconds, "count": found.snapshots, "files": found.data_files}
 
 
 @case
 def ours_orphans(path: str) -> dict[str, Any]:
     """List orphan files."""
-    seconds, found = timed(lambda: ours(path).remove_orphan_files("1 s", dry_run=True))
+    seconds, found = timed(lambda: ours(path).maintenance.remove_orphan_files("1 s", dry_run=True))
     return {"seconds": seconds, "count": found.files.num_rows, "looked_at": found.looked_at}

@@ -95,7 +95,7 @@ def ours_many_manifests(path: str) -> None:
     for commit_number in range(MANIFESTS):
         files = range(100 * commit_number, 100 * commit_number + 100)
         added = [files100k.bucket(path, commit_number % files100k.PARTITIONS, files, numbers)]
-        commit(table.store, Changes([Increment(added=added)]), TableOptions(table.options))
+        commit(table._store, Changes([Increment(added=added)]), TableOptions(table.options))
 
 
 def _counted(address: str, query: Any) -> dict[str, Any]:

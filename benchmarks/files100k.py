@@ -26,7 +26,7 @@ def make(path: str, files: int, options: dict[str, str] | None = None) -> None:
     table = pp.Table.create(path, SCHEMA, partition_by=["p"], options=options)
     rng = np.random.default_rng(5)
     buckets = [bucket(path, p, range(files // PARTITIONS), rng) for p in range(PARTITIONS)]
-    commit(table.store, Changes([Increment(added=buckets)]), TableOptions(table.options))
+    commit(table._store, Changes([Increment(added=buckets)]), TableOptions(table.options))
 
 
 def bucket(path: str, p: int, numbers: range, rng: np.random.Generator) -> BucketFiles:

@@ -33,6 +33,33 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_pyds.base.secrets import redact, visible
 
+__all__ = [
+    "PaimonError",
+    "OptionError",
+    "ArgumentTypeError",
+    "PredicateError",
+    "ExpressionError",
+    "NotFoundError",
+    "TableNotFoundError",
+    "DatabaseNotFoundError",
+    "SnapshotNotFoundError",
+    "TagNotFoundError",
+    "BranchNotFoundError",
+    "AlreadyExistsError",
+    "UnsupportedError",
+    "SchemaError",
+    "UnknownColumnError",
+    "CardinalityError",
+    "CorruptFileError",
+    "MissingColumnError",
+    "StorageError",
+    "MissingFileError",
+    "CommitError",
+    "CommitConflictError",
+    "AlreadyCommittedError",
+    "CommitOutcomeUnknownError",
+    "SecurityError",
+]
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
 """The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
 _LONGEST = 10_000

@@ -42,6 +42,8 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_colu
 from paimon_pyds.storage import requests_at_once
 
 if TYPE_CHECKING:
+    import torch
+
     from paimon_pyds.engine.query.aggregates import Answers
     from paimon_pyds.engine.query.answer import Answer
     from paimon_pyds.engine.query.top_n_run import TopNQuery
@@ -56,6 +58,7 @@ DEFAULT_BATCH_ROWS = 65_536
 _SOON_ROWS = 100_000
 
 
+__all__ = ["Scan"]
 _ELSEWHERE = {
     **ROWS_ELSEWHERE, "columns": "column_names", "dtypes": "arrow_schema", "filter": "where(condition)",
     "query": "where(condition)", "read": "to_arrow()", "load": "to_arrow()", "select": "table.scan(columns=[…])",
@@ -267,7 +270,7 @@ class Scan(RowStream):
         )
 
     def analyzed_rows(self) -> int | None:
-        """The rows of a table with a primary key without a filter, where `Table.analyze` counted just these."""
+        """The rows of a table with a primary key without a filter; None where no statistics count just these."""
         snapshot = self._state.snapshot
         if snapshot is None or snapshot.statistics is None:
             return None
@@ -300,6 +303,23 @@ class Scan(RowStream):
         yield from read_splits(
             plan.spec, plan.files, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1, on_file=on_file
         )
+
+    def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
+        """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.
+
+        Columns of numbers and booleans have tensors of one dimension, arrays of them that are equally long of two. NULL
+        is NaN in a column of FLOAT or DOUBLE, and refused in others.
+
+        Args:
+            batch_rows: how many rows a dictionary has, the last one but fewer; as they are read when None.
+
+        Raises:
+            UnsupportedError: torch is not installed, a column of another type, or NULL, when it is met.
+            OptionError: ``batch_rows`` < 1.
+        """
+        from paimon_pyds.base.tensors import tensors
+
+        return tensors(self, batch_rows)
 
     def head(self, n: int = 5) -> pa.Table:
         """The first rows, at most ``n``; no more files are read than it takes. Raises OptionError: ``n`` < 0."""

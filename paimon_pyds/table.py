@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -42,34 +42,21 @@ if TYPE_CHECKING:
 
     from paimon_pyds.engine.compact.compact import CompactSummary
     from paimon_pyds.engine.execution.executor import Executor
-    from paimon_pyds.engine.query.aggregates import Answers
     from paimon_pyds.engine.rowlevel.changes import RowSummary
     from paimon_pyds.engine.write import WriteContext
     from paimon_pyds.metadata.commit_message import CommitMessage
-    from paimon_pyds.metadata.statistics import Statistics
+    from paimon_pyds.namespaces.branches import Branches
+    from paimon_pyds.namespaces.index import Index
+    from paimon_pyds.namespaces.maintenance import Maintenance
+    from paimon_pyds.namespaces.snapshots import Snapshots
+    from paimon_pyds.namespaces.system import System
+    from paimon_pyds.namespaces.tags import Tags
     from paimon_pyds.ops.ddl.alter import SchemaChanges
     from paimon_pyds.ops.ddl.create import TableDefinition
     from paimon_pyds.ops.explain.explain import Explanation
-    from paimon_pyds.ops.index_tools.advise import AdviceReport
-    from paimon_pyds.ops.index_tools.cost import CostReport
-    from paimon_pyds.ops.index_tools.inspect import IndexDump
-    from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter
-    from paimon_pyds.ops.index_tools.rewrite import RewriteSummary
-    from paimon_pyds.ops.index_tools.verify import VerifyReport
-    from paimon_pyds.ops.layout.data import Layout
-    from paimon_pyds.ops.layout.partitions import PartitionAdvice
-    from paimon_pyds.ops.maintenance.clone import CloneSummary
-    from paimon_pyds.ops.maintenance.compact_manifests import ManifestSummary
-    from paimon_pyds.ops.maintenance.diff import StateName, TableDiff
-    from paimon_pyds.ops.maintenance.findings import RepairPlan, Verification
-    from paimon_pyds.ops.maintenance.orphans import OrphanFiles
     from paimon_pyds.ops.maintenance.removal import RemovalSummary
-    from paimon_pyds.ops.maintenance.repair import Repair, UnexistingFiles
-    from paimon_pyds.ops.rescale.rescale import RescaleSummary
-    from paimon_pyds.ops.system.row_changes import AuditLog, Binlog
     from paimon_pyds.scan import Scan
     from paimon_pyds.sql.expression.bound import Operand
-    from paimon_pyds.sql.predicate.tree import Predicate
     from paimon_pyds.sql.text.order import TopN
     from paimon_pyds.typing import (
         Condition,
@@ -85,22 +72,23 @@ if TYPE_CHECKING:
         RowChanges,
         Rows,
         ScanArguments,
-        SystemArguments,
-        SystemName,
         UnmatchedChanges,
     )
 
+__all__ = ["Table"]
 _ELSEWHERE = {
     **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
     "filter": "scan(where)", "where": "scan(where)", "query": "scan(where)", "select": "scan(columns=[…])",
     "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
-    "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
-    "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
-    "latest_snapshot": "snapshot()", "current_snapshot": "snapshot()", "version": "snapshot()",
-    "tag": "create_tag(name)", "branch": "create_branch(name)", "files": "system('files')",
-    "partitions": "system('partitions')", "inspect": "system('files')", "location": "path", "name": "path",
-    "properties": "options", "metadata": "schema", "fields": "schema.fields", "restore": "rollback(snapshot)",
-    "num_rows": "count()", "count_rows": "count()", "to_pyarrow_table": "to_arrow()", "sort": "scan(top_n=…)",
+    "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots.list()",
+    "vacuum": "snapshots.expire()", "optimize": "compact()", "drop": "maintenance.purge(), or drop it in its catalog",
+    "latest_snapshot": "snapshots.latest()", "current_snapshot": "snapshots.latest()", "version": "snapshots.latest()",
+    "tag": "tags.create(name)", "branch": "branches.create(name)", "files": "system.read('files')",
+    "partitions": "system.read('partitions')", "inspect": "system.read('files')", "location": "path", "name": "path",
+    "comment": "schema.comment", "properties": "options", "metadata": "schema", "fields": "schema.fields",
+    "restore": "snapshots.rollback(snapshot)",
+    "num_rows": "count()", "count_rows": "count()", "to_pyarrow_table": "to_arrow()",
+    "to_torch": "scan().to_torch()", "sort": "scan(top_n=…)",
 }  # fmt: skip
 """What pandas, Spark, delta-rs and PyIceberg call it."""
 
@@ -194,7 +182,7 @@ class Table(RowStream):
                 raise
             return cls.open(path, storage_options=storage_options)
         if rows is not None:
-            with unmade_on_failure(made.store):
+            with unmade_on_failure(made._store):
                 made.append(rows, missing_columns="null")
         return made
 
@@ -202,11 +190,6 @@ class Table(RowStream):
     def path(self) -> str:
         """Where the table is."""
         return self._store.root
-
-    @property
-    def store(self) -> TableStore:
-        """The table's metadata, for those who build on it."""
-        return self._store
 
     @property
     def schema(self) -> TableSchema:
@@ -233,104 +216,53 @@ class Table(RowStream):
         """Partition columns."""
         return self.schema.partition_keys
 
-    @property
-    def comment(self) -> str | None:
-        """The table's comment."""
-        return self.schema.comment
-
     def describe_options(self) -> pa.Table:
         """Every option with its value, default, and whether it is honoured, ignorable or refused."""
         from paimon_pyds.base.options import describe_options
 
         return describe_options(self.schema)
 
-    def snapshots(self) -> list[Snapshot]:
-        """All snapshots there are, oldest first.
+    @property
+    def tags(self) -> Tags:
+        """The tags of a table: names that keep a state readable."""
+        from paimon_pyds.namespaces.tags import Tags
 
-        ``total_record_count`` of each counts stored rows; ``row_count`` is how many rows a read gives, None where only
-        `count` can tell, as in tables with a primary key.
-        """
-        from paimon_pyds.engine.scan.known_rows import with_row_count
+        return Tags(self)
 
-        store = self._store
-        schema = store.latest_schema()
-        return [with_row_count(schema, snapshot) for snapshot in store.snapshots()]
+    @property
+    def branches(self) -> Branches:
+        """The branches of a table: histories of their own."""
+        from paimon_pyds.namespaces.branches import Branches
 
-    def snapshot(self) -> Snapshot | None:
-        """The latest snapshot, as in `snapshots`; None for a table that was never written."""
-        from paimon_pyds.engine.scan.known_rows import with_row_count
+        return Branches(self)
 
-        store = self._store
-        snapshot = store.latest_snapshot()
-        return None if snapshot is None else with_row_count(store.latest_schema(), snapshot)
+    @property
+    def snapshots(self) -> Snapshots:
+        """The snapshots of a table: list, compare, expire, go back to one."""
+        from paimon_pyds.namespaces.snapshots import Snapshots
 
-    def tags(self) -> dict[str, Snapshot]:
-        """Tags by name."""
-        return self._store.tags()
+        return Snapshots(self)
 
-    def consumers(self) -> dict[str, int]:
-        """The snapshot that each streaming reader of other engines reads next: it stays, and so do later ones."""
-        from paimon_pyds.ops.maintenance.references import consumers
+    @property
+    def index(self) -> Index:
+        """File indexes and the layout of data files: build, check, and find out what they are worth."""
+        from paimon_pyds.namespaces.index import Index
 
-        return consumers(self._store)
+        return Index(self)
 
-    def branches(self) -> list[str]:
-        """Names of branches besides main."""
-        return list(self._store.branches())
+    @property
+    def maintenance(self) -> Maintenance:
+        """Operations that keep a table sound and small."""
+        from paimon_pyds.namespaces.maintenance import Maintenance
 
-    def system(self, name: SystemName, where: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
-        """A system table such as ``files`` or ``snapshots``, in memory; arguments as for `system_scan`."""
-        return self.system_scan(name, where, **query).to_arrow()
+        return Maintenance(self)
 
-    def system_scan(self, name: SystemName, where: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
-        """A query on a system table, run by ``to_batches``, ``to_reader`` or ``to_arrow``.
+    @property
+    def system(self) -> System:
+        """System tables: what a table's metadata says, as rows."""
+        from paimon_pyds.namespaces.system import System
 
-        ``ro`` has the rows that a scan with the option ``read-optimized`` gives, ``row_tracking`` those of a scan with
-        ``_ROW_ID`` and ``_SEQUENCE_NUMBER`` among its columns.
-
-        Args:
-            name: see `paimon_pyds.ops.system.tables.NAMES`.
-            where: a condition on the columns of the system table, such as ``"partition = '{1}' AND level > 0"`` of
-                ``files``; ``filter`` is another name for it.
-            **query: ``columns``, ``limit``, and ``options``: Paimon's scan options, as in `scan`.
-        """
-        from paimon_pyds.ops.system.tables import system_scan
-        from paimon_pyds.scan import Scan
-
-        return system_scan(self._store, Scan, name, where, **query)
-
-    def audit_log(
-        self,
-        where: Filter = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-        options: Mapping[str, Any] | None = None,
-        *,
-        filter: Filter = None,
-    ) -> AuditLog:
-        """The system table ``audit_log``: each row with its kind, run by ``to_batches``, ``to_reader``, ``to_arrow``.
-
-        Args:
-            where: a condition on the table's columns, as in `scan`.
-            columns: ``rowkind`` and the table's columns; all by default.
-            limit: rows to return at most.
-            options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
-            filter: another name for ``where``.
-        """
-        from paimon_pyds.ops.system.row_changes import AuditLog
-
-        return AuditLog(self.scan(where, limit=limit, options=options, filter=filter), columns)
-
-    def binlog(self, columns: Sequence[str] | None = None, options: Mapping[str, Any] | None = None) -> Binlog:
-        """The system table ``binlog``: updates as one row, with lists of what was before and what is after them.
-
-        Args:
-            columns: ``rowkind`` and the table's columns; all by default.
-            options: as in `audit_log`.
-        """
-        from paimon_pyds.ops.system.row_changes import Binlog
-
-        return Binlog(self.scan(options=options), columns)
+        return System(self)
 
     def scan(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -429,16 +361,6 @@ class Table(RowStream):
     def count(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> int:
         """How many rows the condition keeps: from metadata and indexes where they know it, else by reading."""
         return self._scan("count", scan, where=where).count()
-
-    def answer(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> Answers:
-        """Questions to the rows that a condition keeps, as a whole.
-
-        ``table.answer("color = 'red'").max("price")`` gives an `Answer`: its ``value``, its ``source`` (metadata, index
-        or data), and how many files were answered by which, read, and by how many bytes. The questions are ``count()``,
-        ``exists()``, ``distinct(column)``, ``min(column)``, ``max(column)``, ``sum(column)`` and ``top_n(order)``.
-        Every answer is exact: a file is read where metadata and indexes are not.
-        """
-        return self._scan("answer", scan, where=where).answer
 
     def exists(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
         """Whether the condition keeps any row."""
@@ -771,32 +693,6 @@ class Table(RowStream):
             self._maintain(summary.snapshot_id, options)
         return summary
 
-    def rewrite_file_index(
-        self,
-        where: Filter = None,
-        *,
-        rebuild: bool = False,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
-        filter: Filter = None,
-    ) -> RewriteSummary:
-        """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
-
-        Args:
-            where: a condition on partition columns.
-            rebuild: build every index anew, as after a change of an index's own options.
-            executor: where the work runs; the cores of this machine by default.
-            progress: as for `append`.
-            filter: another name for ``where``.
-        """
-        from paimon_pyds.ops.index_tools.rewrite import rewrite_file_index
-
-        where = one_condition(where, filter)
-        with shown("rewrite indexes", progress):
-            summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
-            self._maintain(summary.snapshot_id, None)
-        return summary
-
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
         where: Filter = None,
@@ -836,295 +732,6 @@ class Table(RowStream):
         with shown("compact", progress):
             summary = compact(self._store, how, executor)
             self._maintain(summary.snapshot_id, options)
-        return summary
-
-    def layout(
-        self,
-        columns: str | Sequence[str] | None = None,
-        *,
-        where: Filter = None,
-        snapshot: int | None = None,
-        progress: Progress | None = None,
-        filter: Filter = None,
-    ) -> Layout:
-        """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
-
-        ``before.compare(after)`` sets two layouts side by side, such as those of two snapshots.
-
-        Args:
-            columns: by default all whose values have an order; of a table with a primary key those of the key.
-            where: a condition on partition columns.
-            snapshot: the number of a snapshot; the latest by default.
-            progress: as for `append`.
-            filter: another name for ``where``.
-        """
-        from paimon_pyds.ops.layout.overlap import layout_of
-
-        where = one_condition(where, filter)
-        with shown("layout", progress):
-            return layout_of(self._store, columns, where, snapshot)
-
-    def advise_partition(
-        self,
-        filters: Sequence[RecordedFilter | str] = (),
-        *,
-        files: int = 3,
-        where: Filter = None,
-        progress: Progress | None = None,
-    ) -> PartitionAdvice:
-        """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
-
-        The rules are in `paimon_pyds.ops.layout.partitions`.
-
-        Args:
-            filters: recorded ones, with how often they were used.
-            files: how many files to sample.
-            where: a condition on partition columns that files are taken from.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.layout.partitions import advise_partition
-
-        with shown("advise", progress):
-            return advise_partition(self._store, filters, files=files, where=where)
-
-    def rescale(  # noqa: PLR0913 - named arguments that users type
-        self,
-        bucket_num: int | None = None,
-        where: Filter = None,
-        *,
-        dry_run: bool = False,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
-        options: OptionValues | None = None,
-        filter: Filter = None,
-    ) -> RescaleSummary:
-        """Write partitions anew with another number of buckets: one OVERWRITE snapshot; the rows stay the same.
-
-        The option ``bucket`` says afterwards how many, where all partitions are rescaled. With ``where`` it stays:
-        into partitions that have another number than it says nothing is written until they are rescaled, so alter it
-        first to the number that new partitions get, too.
-
-        Args:
-            bucket_num: how many buckets; as many as the option ``bucket`` says when None.
-            where: a condition on partition columns; all partitions when None.
-            dry_run: only report what would be written anew, and change nothing; False by default.
-            executor: where the work runs; the cores of this machine by default.
-            progress: as for `append`.
-            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
-            filter: another name for ``where``.
-        """
-        from paimon_pyds.ops.rescale.rescale import RescaleOptions, rescale
-
-        how = RescaleOptions(bucket_num, one_condition(where, filter), dry_run, option_texts(options))
-        with shown("rescale", progress):
-            summary = rescale(self._store, how, executor)
-            self._maintain(summary.snapshot_id, options)
-        return summary
-
-    def expire_snapshots(  # noqa: PLR0913 - named arguments that users type
-        self,
-        retain_max: int | None = None,
-        retain_min: int | None = None,
-        older_than: timedelta | date | str | int | None = None,
-        dry_run: bool = False,
-        *,
-        max_deletes: int | None = None,
-        options: OptionValues | None = None,
-        progress: Progress | None = None,
-    ) -> RemovalSummary:
-        """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
-
-        Without arguments as the table's options say, and as happens after each commit: ``snapshot.time-retained``,
-        ``snapshot.num-retained.min`` and ``.max``. No snapshot goes that a streaming reader has yet to read. Where the
-        options ``changelog.…`` keep changelogs longer, those of the snapshots stay until `expire_changelogs`.
-
-        Args:
-            retain_max: snapshots that stay at most, however young.
-            retain_min: snapshots that stay at least.
-            older_than: only those made before this time, as `scan` takes it; or of this age, such as ``"7 days"``.
-            dry_run: only report what would go, and change nothing; False by default.
-            max_deletes: snapshots that go at most, the oldest first; all that are due by default.
-            options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_snapshots
-
-        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
-        with shown("expire", progress):
-            return expire_snapshots(self._store, request)
-
-    def expire_changelogs(  # noqa: PLR0913 - named arguments that users type
-        self,
-        retain_max: int | None = None,
-        retain_min: int | None = None,
-        older_than: timedelta | date | str | int | None = None,
-        dry_run: bool = False,
-        *,
-        max_deletes: int | None = None,
-        everything: bool = False,
-        options: OptionValues | None = None,
-        progress: Progress | None = None,
-    ) -> RemovalSummary:
-        """Remove old changelogs of snapshots that have expired, and the files that only these need.
-
-        Without arguments as the table's options say, and as happens after each commit: ``changelog.time-retained``,
-        ``changelog.num-retained.min`` and ``.max``. The last one stays, and those that a streaming reader has to read.
-
-        Args:
-            retain_max: snapshots and changelogs that stay at most, however young.
-            retain_min: snapshots and changelogs that stay at least.
-            older_than: as for `expire_snapshots`.
-            dry_run: only report what would go, and change nothing; False by default.
-            max_deletes: changelogs that go at most, the oldest first; all that are due by default.
-            everything: all go that no streaming reader has to read, also the last one.
-            options: table options for this run.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_changelogs
-
-        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
-        with shown("expire", progress):
-            return expire_changelogs(self._store, request, everything=everything)
-
-    def create_tag(  # noqa: PLR0913 - named arguments that users type
-        self,
-        name: str,
-        snapshot: int | None = None,
-        timestamp: date | str | int | None = None,
-        retain: str | timedelta | None = None,
-        replace: bool = False,
-        *,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> Snapshot:
-        """Keep a state of the table readable under a name: that of the newest snapshot, or the one that is named.
-
-        Args:
-            name: of the tag.
-            snapshot: its number; one that has expired works while another tag has it.
-            timestamp: the state of this time, as `scan` takes it.
-            retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
-                default as ``tag.default-time-retained`` says, or until `delete_tag`.
-            replace: a tag of this name may be there, and names this state from now on; what only it needed goes.
-            dry_run: only look whether it can be done, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.tags import TagOptions, create_tag
-
-        with shown("create tag", progress):
-            return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
-
-    def rename_tag(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
-        """Give a tag another name; the snapshot that it keeps.
-
-        Args:
-            name: of the tag.
-            new_name: what it is called from now on.
-            dry_run: only look whether it can be done, and change nothing; False by default.
-        """
-        from paimon_pyds.ops.maintenance.tags import rename_tag
-
-        return rename_tag(self._store, name, new_name, dry_run=dry_run)
-
-    def delete_tag(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
-        """Delete a tag; where its snapshot has expired, also the files that only it needed.
-
-        Args:
-            name: of the tag.
-            dry_run: only report what would go, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.tags import delete_tag
-
-        with shown("delete tag", progress):
-            return delete_tag(self._store, name, dry_run=dry_run)
-
-    def expire_tags(
-        self,
-        older_than: timedelta | date | str | int | None = None,
-        *,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> RemovalSummary:
-        """Delete the tags that have outlived what they were made with, and those made before a time.
-
-        Args:
-            older_than: a time, as `scan` takes it, or an age, such as ``"7 days"``.
-            dry_run: only report what would go, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.tags import expire_tags
-
-        with shown("expire tags", progress):
-            return expire_tags(self._store, older_than, dry_run=dry_run)
-
-    def create_due_tags(
-        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
-    ) -> tuple[str, ...]:
-        """Make the tags that ``tag.automatic-creation`` asks for and that are due, as each commit does; for tables that
-        are ``write-only``, whose commits leave it to other jobs.
-
-        Args:
-            options: table options for this run, such as ``{"tag.automatic-creation": "process-time"}``.
-            dry_run: only report which, and change nothing; False by default.
-            progress: as for `append`.
-
-        Returns:
-            Their names.
-        """
-        from paimon_pyds.ops.maintenance.expire import maintenance_options
-        from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
-
-        with shown("create tags", progress):
-            store = self._store
-            return tuple(create_due_tags(store, maintenance_options(store, option_texts(options)), dry_run=dry_run))
-
-    def reset_consumer(self, name: str, next_snapshot: int | None = None, *, dry_run: bool = False) -> int | None:
-        """Set which snapshot a streaming reader of another engine reads next, or forget the reader, as Java's procedure
-        of that name. Stop the reader before: it writes its own position again.
-
-        Args:
-            name: of the reader, its ``consumer-id``.
-            next_snapshot: a snapshot that is there, or the number of the next one; without it the reader is forgotten.
-            dry_run: only look whether it can be done, and change nothing; False by default.
-
-        Returns:
-            What it would have read next; None where it was not known.
-        """
-        from paimon_pyds.ops.maintenance.consumers import reset_consumer
-
-        return reset_consumer(self._store, name, next_snapshot, dry_run=dry_run)
-
-    def clear_consumers(
-        self, including: str | None = None, excluding: str | None = None, *, dry_run: bool = False
-    ) -> RemovalSummary:
-        """Forget streaming readers, so that the snapshots that they have not read can expire.
-
-        Args:
-            including: a regular expression that whole names match; all by default.
-            excluding: one for those that stay.
-            dry_run: only report which, and change nothing; False by default.
-        """
-        from paimon_pyds.ops.maintenance.consumers import clear_consumers
-
-        return clear_consumers(self._store, including, excluding, dry_run=dry_run)
-
-    def expire_partitions(
-        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
-    ) -> RemovalSummary:
-        """Delete the partitions older than ``partition.expiration-time``, by their values or by their last change.
-
-        Args:
-            options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
-            dry_run: only report which, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.partitions import expire_partitions
-
-        with shown("expire partitions", progress):
-            summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
-            gone = summary.partitions and not dry_run
-            self._maintain(self._last_store.latest_snapshot_id() if gone else None, options)
         return summary
 
     def truncate(
@@ -1176,392 +783,6 @@ class Table(RowStream):
             summary, snapshot = drop_partitions(self._store, where, option_texts(options), dry_run=dry_run)
             self._maintain(None if snapshot is None else snapshot.id, options)
         return summary
-
-    def mark_partitions_done(
-        self,
-        partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        *,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> tuple[str, ...]:
-        """Tell jobs that wait for partitions that these are complete, by a file ``_SUCCESS`` in their directories.
-
-        Args:
-            partitions: a value for each partition column, such as ``[{"day": "2026-01-31"}]``.
-            dry_run: only give the directories, and change nothing; False by default.
-            progress: as for `append`.
-
-        Returns:
-            The directories, such as ``day=2026-01-31``.
-        """
-        from paimon_pyds.ops.maintenance.drop_partitions import mark_partitions_done
-
-        with shown("mark partitions", progress):
-            return mark_partitions_done(self._store, partitions, dry_run=dry_run)
-
-    def compact_manifests(
-        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
-    ) -> ManifestSummary:
-        """Write the manifests anew, without deleted entries, as one COMPACT snapshot, so that plans read less.
-
-        Commits merge manifests now and then by themselves. Nothing is done where there would be no fewer of them.
-
-        Args:
-            options: table options for this run, such as ``{"manifest.target-file-size": "16 mb"}``.
-            dry_run: only report how many would be written anew, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.compact_manifests import compact_manifests
-
-        with shown("compact manifests", progress):
-            summary = compact_manifests(self._store, option_texts(options), dry_run=dry_run)
-            self._maintain(summary.snapshot_id, options)
-        return summary
-
-    def analyze(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        options: OptionValues | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> Statistics | None:
-        """Make statistics, as ``ANALYZE TABLE … COMPUTE STATISTICS FOR COLUMNS`` does: one ANALYZE snapshot.
-
-        They serve Java's optimizers, such as Spark's join orders. As long as nothing is committed after them, they
-        count the rows of a table with a primary key here, too, and spare the manifests to filters that no row matches.
-
-        Args:
-            columns: what to read; all columns but nested ones when None, with ``[]`` the rows are only counted.
-            options: table options for this run.
-            dry_run: only give what is found, and change nothing; False by default.
-            progress: as for `append`.
-
-        Returns:
-            What was found; None for a table without a snapshot.
-        """
-        from paimon_pyds.ops.maintenance.analyze import analyze
-
-        with shown("analyze", progress):
-            names = None if columns is None else texts("columns", columns)
-            found, snapshot = analyze(
-                self._store,
-                lambda: self.scan(options={"scan.mode": "latest-full"}),
-                names,
-                option_texts(options),
-                dry_run=dry_run,
-            )
-            self._maintain(None if snapshot is None else snapshot.id, options)
-        return found
-
-    def statistics(self) -> Statistics | None:
-        """The statistics of the newest snapshot; None where `analyze`, or Java, has made none since the last change of
-        the schema."""
-        from paimon_pyds.metadata.statistics import read_statistics
-
-        return read_statistics(self._store, self.snapshot())
-
-    def create_branch(
-        self, name: str, tag: str | None = None, *, ignore_if_exists: bool = False, dry_run: bool = False
-    ) -> Snapshot | None:
-        """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
-
-        Args:
-            name: of the branch.
-            tag: the branch begins with its rows; without one, with none.
-            ignore_if_exists: a branch of this name stays as it is.
-            dry_run: only look whether it can be done, and change nothing; False by default.
-
-        Returns:
-            The snapshot that the branch begins with.
-        """
-        from paimon_pyds.ops.maintenance.branches import create_branch
-
-        return create_branch(self._store, name, tag, ignore_if_exists=ignore_if_exists, dry_run=dry_run)
-
-    def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
-        """Give a branch another name; its newest snapshot.
-
-        Args:
-            name: of the branch.
-            new_name: what it is called from now on.
-            dry_run: only look whether it can be done, and change nothing; False by default.
-        """
-        from paimon_pyds.ops.maintenance.branches import rename_branch
-
-        return rename_branch(self._store, name, new_name, dry_run=dry_run)
-
-    def delete_branch(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
-        """Delete a branch, and the files that only it needed.
-
-        Args:
-            name: of the branch.
-            dry_run: only report what would go, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.branches import delete_branch
-
-        with shown("delete branch", progress):
-            return delete_branch(self._store, name, dry_run=dry_run)
-
-    def fast_forward(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
-        """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
-        meanwhile; see `paimon_pyds.ops.maintenance.forward.fast_forward`.
-
-        Args:
-            name: of the branch.
-            dry_run: only report what would go, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.forward import fast_forward
-
-        with shown("fast forward", progress):
-            return fast_forward(self._store, name, dry_run=dry_run)
-
-    def rollback(
-        self,
-        snapshot: int | str | None = None,
-        tag: str | None = None,
-        timestamp: date | str | int | None = None,
-        *,
-        watermark: int | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> RemovalSummary:
-        """Make an older state the newest: all later snapshots, changelogs and tags go, with the files that only they
-        needed.
-
-        Java leaves these files, and so does a REST catalog: `remove_orphan_files` finds them later. Nobody may commit
-        with Java meanwhile: a commit that takes longer than the rollback could need files that have gone.
-
-        Args:
-            snapshot: its number; text is taken for the name of a tag.
-            tag: its name.
-            timestamp: the state of this time, as `scan` takes it.
-            watermark: of the writers' events, in milliseconds since the epoch: the newest snapshot with none later.
-            dry_run: only report what would go, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.rollback import rollback
-
-        with shown("roll back", progress):
-            return rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run)
-
-    def clone(  # noqa: PLR0913 - named arguments that users type
-        self,
-        target: str | os.PathLike[str],
-        snapshot: int | str | None = None,
-        tag: str | None = None,
-        timestamp: date | str | int | None = None,
-        *,
-        where: Filter = None,
-        dry_run: bool = False,
-        storage_options: Mapping[str, str] | None = None,
-        progress: Progress | None = None,
-        filter: Filter = None,
-    ) -> CloneSummary:
-        """Copy one state of the table, with all its files, to an empty place: a table of its own, with one snapshot.
-
-        Args:
-            target: where the copy will be.
-            snapshot: the number of the state; the newest by default. Text is taken for the name of a tag.
-            tag: its name.
-            timestamp: the state of this time, as `scan` takes it.
-            where: a condition on partition columns: only those partitions are copied.
-            dry_run: only report how much would be copied, and change nothing; False by default.
-            storage_options: of that place.
-            progress: as for `append`.
-            filter: another name for ``where``.
-        """
-        from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
-        from paimon_pyds.storage import open_file_io
-
-        copy = TableStore(*open_file_io(path_like("target", target), mapping("storage_options", storage_options or {})))
-        how = CloneOptions(snapshot, tag, timestamp, dry_run, one_condition(where, filter))
-        with shown("clone", progress):
-            return clone(self._store, copy, how)
-
-    def purge(
-        self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False, progress: Progress | None = None
-    ) -> RemovalSummary:
-        """Remove all rows, snapshots and files for good; columns and options stay.
-
-        Files of the last day that nothing names stay, as a writer may be about to commit them: see
-        `remove_orphan_files`.
-
-        Args:
-            confirm: the name of the table, the last part of its path: without it nothing is done.
-            named_states: also remove tags and branches, with what they keep; while there are some, it is refused.
-            dry_run: only report what would go, and change nothing; False by default. It needs no confirmation.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.purge import purge
-
-        with shown("purge", progress):
-            return purge(self._store, confirm, named_states=named_states, dry_run=dry_run)
-
-    def remove_orphan_files(
-        self,
-        older_than: timedelta | date | str | int = "1 day",
-        dry_run: bool = False,
-        *,
-        external: bool = False,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
-    ) -> OrphanFiles:
-        """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
-
-        Writers that were killed leave such files. One that is being written looks the same: choose an age that no write
-        reaches. ``print(table.remove_orphan_files(dry_run=True).files)`` lists what would go. What lies in directories
-        that are links stays.
-
-        Args:
-            older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as `scan` takes it.
-            dry_run: only find them, and change nothing; False by default.
-            external: also look in the directories of ``data-file.external-paths``. Only right where no other table
-                uses them.
-            executor: where directories are listed and manifests are read; this machine by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.orphans import remove_orphan_files
-
-        with shown("find orphans", progress):
-            return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
-
-    def verify(
-        self, deep: bool = False, *, executor: Executor | None = None, progress: Progress | None = None
-    ) -> Verification:
-        """Look for damage: of snapshots, tags, branches, manifests, data files and indexes. Nothing is changed.
-
-        Finds all faults, and does not raise for them: ``print(table.verify())`` says of each what to do.
-
-        Args:
-            deep: also read all data: statistics, file indexes, the order of keys, the place of each row.
-            executor: where files are looked at; this machine by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.verify import verify
-
-        with shown("verify", progress):
-            return verify(self._store, deep=deep, executor=executor)
-
-    def repair(
-        self,
-        plan: RepairPlan | Verification | None = None,
-        *,
-        dry_run: bool = False,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
-    ) -> Repair | RepairPlan:
-        """Mend what can be mended without a guess of what `verify` finds: dangling hints, file indexes of the newest
-        state, an expiry that was killed. ``print`` says of all else what to do.
-
-        Args:
-            plan: ``table.verify(…).repair_plan()``; found out here by default.
-            dry_run: only return the plan, and change nothing; False by default.
-            executor: where the work runs; this machine by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.repair import promised, repair
-
-        with shown("repair", progress):
-            plan = self.verify(executor=executor) if plan is None else plan
-            return promised(self._store, plan) if dry_run else repair(self._store, plan, executor=executor)
-
-    def remove_unexisting_files(self, dry_run: bool = False, *, progress: Progress | None = None) -> UnexistingFiles:
-        """Take the entries of data files that are gone out of the newest state, so that the others can be read: the
-        rows in these files are lost. As Java's procedure of that name.
-
-        Args:
-            dry_run: only report which files, and change nothing; False by default.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.maintenance.repair import remove_unexisting_files
-
-        with shown("look for missing files", progress):
-            return remove_unexisting_files(self._store, dry_run=dry_run)
-
-    def diff(self, a: StateName, b: StateName | None = None) -> TableDiff:
-        """What makes state ``b`` of state ``a``: rows, columns, options and files.
-
-        ``print(table.diff(3).summary())`` shows it in numbers; ``to_arrow``, ``to_batches`` and ``to_reader`` give the
-        rows, with their kinds.
-
-        Args:
-            a: the number of a snapshot, the name of a tag, or a datetime for the state of that time.
-            b: the same; the newest state by default.
-        """
-        from paimon_pyds.ops.maintenance.diff import TableDiff
-
-        return TableDiff(self._store, a, b)
-
-    def index_dump(self, where: Filter = None, *, filter: Filter = None) -> list[IndexDump]:
-        """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
-        from paimon_pyds.ops.index_tools.inspect import dump_table
-
-        return dump_table(self._store, one_condition(where, filter))
-
-    def index_verify(
-        self,
-        where: Filter = None,
-        *,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
-        filter: Filter = None,
-    ) -> VerifyReport:
-        """Compare every file index with the data; arguments as for `rewrite_file_index`."""
-        from paimon_pyds.ops.index_tools.verify import verify_indexes
-
-        where = one_condition(where, filter)
-        with shown("verify indexes", progress):
-            return verify_indexes(self._store, where, executor=executor)
-
-    def index_cost(
-        self,
-        options: OptionValues | None = None,
-        filters: Sequence[str | Predicate] = (),
-        *,
-        files: int = 3,
-        where: Filter = None,
-        progress: Progress | None = None,
-    ) -> CostReport:
-        """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.ops.index_tools.cost`.
-
-        Args:
-            options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
-            filters: what to ask them.
-            files: how many files to sample.
-            where: a condition on partition columns.
-            progress: as for `append`.
-        """
-        from paimon_pyds.ops.index_tools.cost import index_cost
-
-        tried = None if options is None else option_texts(options)
-        with shown("index cost", progress):
-            return index_cost(self._store, tried, filters, files=files, where=where)
-
-    def index_advise(
-        self,
-        recorded: Sequence[RecordedFilter | str],
-        *,
-        files: int = 3,
-        where: Filter = None,
-        progress: Progress | None = None,
-    ) -> AdviceReport:
-        """Which indexes recorded filters call for, and which ones waste space.
-
-        The rules are in `paimon_pyds.ops.index_tools.advise`.
-
-        Args:
-            recorded: filters that were asked, as text or as `RecordedFilter` with how often.
-            files: how many data files are looked into.
-            where: a condition on partition columns; the other partitions are left out.
-            progress: is told how far it is.
-        """
-        from paimon_pyds.ops.index_tools.advise import index_advise
-
-        with shown("advise", progress):
-            return index_advise(self._store, recorded, files=files, where=where)
 
     def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
         """Do what follows a commit; None for a call that committed nothing."""

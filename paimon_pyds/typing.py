@@ -20,6 +20,28 @@ if TYPE_CHECKING:
     from paimon_pyds.sql.predicate.tree import Predicate
     from paimon_pyds.sql.text.order import TopN
 
+__all__ = [
+    "ArrowType",
+    "Condition",
+    "Filter",
+    "Inserts",
+    "Keys",
+    "LookupArguments",
+    "MissingColumns",
+    "OptionValues",
+    "Order",
+    "Progress",
+    "RowArguments",
+    "RowChanges",
+    "Rows",
+    "ScanArguments",
+    "StateArguments",
+    "SystemArguments",
+    "SystemName",
+    "UnmatchedChanges",
+    "WriteMode",
+    "WriteSettings",
+]
 OptionValues: TypeAlias = Mapping[str, str | int | float | bool]
 """Options by their names, such as ``{"target-file-size": "512 mb", "write-only": True}``."""
 Filter: TypeAlias = "str | Predicate | None"
@@ -109,7 +131,7 @@ class RowArguments(StateArguments, total=False):
 
 
 class SystemArguments(TypedDict, total=False):
-    """The arguments of `paimon_pyds.Table.system_scan` besides ``where``, and the other name for that."""
+    """The arguments of ``table.system.scan`` besides ``where``, and the other name for that."""
 
     filter: Filter
     columns: Sequence[str] | None

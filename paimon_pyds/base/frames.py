@@ -16,18 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array as arrow_array
-from paimon_pyds.base.arrays import one_batch, to_numpy
 from paimon_pyds.base.left_out import LeftOut, batches_with_left_out, find_left_out, with_left_out
-from paimon_pyds.base.options.option import integer
 from paimon_pyds.base.progress import shown
 from paimon_pyds.base.python_values import NotKeptError, check_kept
-from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import ArgumentTypeError, SchemaError, UnsupportedError
 
 if TYPE_CHECKING:
     import duckdb
     import pandas  # noqa: TID251
     import polars
-    import torch
 
 _ROWS_AT_ONCE = 65_536
 _NOT_ARROWS = (ValueError, TypeError, NotImplementedError, OverflowError)
@@ -343,7 +340,7 @@ class RowStream:
         Raises:
             UnsupportedError: pandas is not installed.
         """
-        _library("pandas")
+        library("pandas")
         return self.to_arrow().to_pandas(**options)
 
     def scan_polars(self) -> polars.LazyFrame:
@@ -354,14 +351,14 @@ class RowStream:
         Raises:
             UnsupportedError: polars is not installed.
         """
-        _library("polars")
+        library("polars")
         from paimon_pyds.base.lazy_polars import lazy_frame
 
         return lazy_frame(self)
 
     def to_polars(self) -> polars.DataFrame:
         """All rows as a polars DataFrame. Raises UnsupportedError when polars is not installed."""
-        frame: polars.DataFrame = _library("polars").from_arrow(self.to_arrow())
+        frame: polars.DataFrame = library("polars").from_arrow(self.to_arrow())
         return frame
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
@@ -374,7 +371,7 @@ class RowStream:
             UnsupportedError: duckdb is not installed.
             ArgumentTypeError: ``connection`` is something else, such as the path of a database.
         """
-        given: Any = _library("duckdb") if connection is None else connection
+        given: Any = library("duckdb") if connection is None else connection
         if not hasattr(given, "from_arrow"):
             raise ArgumentTypeError(
                 f"connection takes a connection of DuckDB, not {given!r:.100} ({type(given).__name__})",
@@ -383,73 +380,9 @@ class RowStream:
         relation: duckdb.DuckDBPyRelation = given.from_arrow(self)
         return relation
 
-    def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
-        """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.
 
-        Columns of numbers and booleans have tensors of one dimension, arrays of them that are equally long of two. NULL
-        is NaN in a column of FLOAT or DOUBLE, and refused in others.
-
-        Args:
-            batch_rows: how many rows a dictionary has, the last one but fewer; as they are read when None.
-
-        Raises:
-            UnsupportedError: torch is not installed, a column of another type, or NULL, when it is met.
-            OptionError: ``batch_rows`` < 1.
-        """
-        module = _library("torch")
-        if batch_rows is not None and integer("batch_rows", batch_rows) < 1:
-            raise OptionError(f"batch_rows must be at least 1, it is {batch_rows}")
-        for field in self.arrow_schema:
-            if not _is_number(field.type.value_type if pa.types.is_list(field.type) else field.type):
-                raise UnsupportedError(
-                    f"column {field.name!r} is of type {field.type}, and tensors hold numbers and booleans",
-                    hint="leave it out by columns=[…], or convert it with to_batches()",
-                )
-        batches = self.to_batches() if batch_rows is None else _of_length(self.to_batches(), batch_rows)
-        return ({n: _tensor(n, batch[n], module) for n in batch.schema.names} for batch in batches)
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_))
-
-
-def _of_length(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of ``rows`` rows; the last one may be shorter."""
-    waiting: list[pa.RecordBatch] = []
-    missing = rows
-    for batch in batches:
-        at = 0
-        while batch.num_rows - at >= missing:
-            yield one_batch(pa.Table.from_batches([*waiting, batch.slice(at, missing)]))
-            at, missing = at + missing, rows
-            waiting = []
-        if at < batch.num_rows:
-            waiting.append(batch.slice(at))
-            missing -= batch.num_rows - at
-    if waiting:
-        yield one_batch(pa.Table.from_batches(waiting))
-
-
-def _tensor(name: str, values: pa.Array, module: Any) -> Any:
-    shape = [len(values)]
-    if pa.types.is_list(values.type):
-        lengths = values.value_lengths().unique()
-        if len(lengths) > 1 or values.null_count:
-            raise UnsupportedError(
-                f"column {name!r} has arrays of several lengths in a batch, or NULL, and a tensor has rows of one",
-                hint="filter them out, or convert them with to_batches()",
-            )
-        shape.append(lengths[0].as_py() if len(lengths) else 0)
-        values = values.flatten()
-    if values.null_count and not pa.types.is_floating(values.type):
-        raise UnsupportedError(
-            f"column {name!r} has NULL, which a tensor of {values.type} can't hold",
-            hint=f"filter by {name} IS NOT NULL, or fill it in with to_batches()",
-        )
-    return module.from_numpy(to_numpy(values).copy().reshape(shape))  # a copy, as tensors may be written to
-
-
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
+    """A library that need not be installed. Raises UnsupportedError where it is not."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -294,7 +294,7 @@ class Catalog:
             name: for the catalog ``sys.tables``, ``sys.partitions``, ``sys.all_table_options`` or
                 ``sys.catalog_options``; ``sys.`` can be left out.
             where: a condition on the columns of the system table; ``filter`` is another name for it.
-            **query: as for `Table.system_scan`; the tables of the catalog take no ``options``.
+            **query: as for ``table.system.scan``; the tables of the catalog take no ``options``.
 
         Raises:
             OptionError: no system table, with similar names.
@@ -303,7 +303,7 @@ class Catalog:
         identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in str(name) else SYSTEM_DATABASE)
         system: Any = identifier.system
         if system is not None:
-            return Table(self._store(replace(identifier, system=None))).system_scan(system, where, **query)
+            return Table(self._store(replace(identifier, system=None))).system.scan(system, where, **query)
         if identifier.database != SYSTEM_DATABASE:
             raise OptionError(f"{identifier} is no system table", hint=f"write {identifier}$files, or sys.tables")
         if query.pop("options", None):
@@ -358,7 +358,7 @@ class Catalog:
                 raise
             return self.table(name)
         if rows is not None:
-            with unmade_on_failure(made.store, taking_back(self, name)):
+            with unmade_on_failure(made._store, taking_back(self, name)):
                 made.append(rows, missing_columns="null")
         return made
 

@@ -186,7 +186,7 @@ def describe(table: Table, options: Sequence[Mapping[str, Any]]) -> None:
     """A table's description as text."""
     from paimon_pyds.engine.scan.known_rows import rows_text
 
-    schema, snapshot = table.schema, table.snapshot()
+    schema, snapshot = table.schema, table.snapshots.latest()
     line(f"Table      {redact(table.path)}")
     if schema.comment:
         line(f"Comment    {schema.comment}")
@@ -200,7 +200,7 @@ def describe(table: Table, options: Sequence[Mapping[str, Any]]) -> None:
         line(f"Key        {', '.join(schema.primary_keys)}")
     bucket = schema.options.get("bucket", "-1")
     if bucket != "-1":
-        totals = {row["total_buckets"] for row in table.system("partitions").to_pylist()}
+        totals = {row["total_buckets"] for row in table.system.read("partitions").to_pylist()}
         others = ", ".join(str(total) for total in sorted(totals) if total > 0 and str(total) != bucket)
         line(f"Buckets    {bucket}{f'; partitions of {others}' if others else ''}")
     line()

@@ -100,7 +100,7 @@ def _dump(arguments: argparse.Namespace) -> None:
         if arguments.output == "text":
             show.line(f"{path}: {os.path.getsize(path):,} bytes")
     else:
-        found = open_table(arguments).index_dump(arguments.where)
+        found = open_table(arguments).index.dump(arguments.where)
         if not found and arguments.output == "text":
             print("no file has an index")
     if arguments.output == "json":
@@ -139,7 +139,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
 def _evaluate(arguments: argparse.Namespace) -> None:
     from paimon_pyds.ops.index_tools.inspect import index_eval
 
-    path, store = arguments.container, open_table(arguments).store
+    path, store = arguments.container, open_table(arguments)._store
     answer = index_eval(store, path, _bytes(path), arguments.where, arguments.rows)
     if arguments.output == "json" or isinstance(answer, list):
         show.json_value(answer)
@@ -150,7 +150,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the indexes; 1 when anything is."""
     table = open_table(arguments)
-    report = table.index_verify(arguments.where)
+    report = table.index.verify(arguments.where)
     faults = sum(f.is_fault for f in report.findings)
     if arguments.output == "json":
         counts = {"files": report.files, "indexes": report.indexes, "rows": report.rows, "bytes": report.index_bytes}
@@ -168,7 +168,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _cost(arguments: argparse.Namespace) -> None:
     options = table_options(arguments) or None
     table = open_table(arguments)
-    report = table.index_cost(options, arguments.filter, files=arguments.files, where=arguments.where)
+    report = table.index.cost(options, arguments.filter, files=arguments.files, where=arguments.where)
     if arguments.output == "json":
         show.json_value(report.to_dict())
     else:
@@ -225,13 +225,13 @@ def _recorded(arguments: argparse.Namespace) -> list[RecordedFilter]:
 
 def _advise_partition(arguments: argparse.Namespace) -> None:
     recorded = _recorded(arguments)
-    advice = open_table(arguments).advise_partition(recorded, files=arguments.files, where=arguments.where)
+    advice = open_table(arguments).index.advise_partition(recorded, files=arguments.files, where=arguments.where)
     show.answer(arguments.output, advice.as_dict(), advice.text)
 
 
 def _advise(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    report = table.index_advise(_recorded(arguments), files=arguments.files, where=arguments.where)
+    report = table.index.advise(_recorded(arguments), files=arguments.files, where=arguments.where)
     if arguments.output == "json":
         show.json_value(report.to_dict())
     else:
@@ -272,7 +272,7 @@ def _rewrite(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     table = open_table(arguments)
-    summary = table.rewrite_file_index(arguments.where, rebuild=arguments.rebuild)
+    summary = table.index.build(arguments.where, rebuild=arguments.rebuild)
     if arguments.output == "json":
         show.json_value(asdict(summary))
         return

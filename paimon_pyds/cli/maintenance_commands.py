@@ -105,7 +105,7 @@ def _add_expiry_commands(commands: Commands) -> None:
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
     _removes(
         add_table_command(commands, "expire-partitions", help_, options=True),
-        lambda table, given: table.expire_partitions(options=table_options(given), dry_run=given.dry_run),
+        lambda table, given: table.maintenance.expire_partitions(options=table_options(given), dry_run=given.dry_run),
     )
 
 
@@ -185,7 +185,7 @@ def _add_tag_commands(commands: Commands) -> None:
 
     parser = add_table_command(tag, "delete", "Delete a tag, and the files that only it needed.")
     parser.add_argument("name")
-    _removes(parser, lambda table, given: table.delete_tag(given.name, dry_run=given.dry_run), asks="delete a tag of")
+    _removes(parser, lambda table, given: table.tags.delete(given.name, dry_run=given.dry_run), asks="delete a tag of")
 
     parser = add_table_command(tag, "rename", "Give a tag another name.", _rename_tag)
     parser.add_argument("name")
@@ -195,7 +195,7 @@ def _add_tag_commands(commands: Commands) -> None:
     help_ = "Delete the tags that have outlived the time that they were made for."
     parser = add_table_command(tag, "expire", help_)
     parser.add_argument("--older-than", help=f"also those made before: {_TIME}")
-    _removes(parser, lambda table, given: table.expire_tags(_moment(given.older_than), dry_run=given.dry_run))
+    _removes(parser, lambda table, given: table.tags.expire(_moment(given.older_than), dry_run=given.dry_run))
 
     help_ = "Make the tags that the option tag.automatic-creation asks for and that are due, as commits do."
     parser = add_table_command(tag, "create-due", help_, _create_due_tags, options=True)
@@ -216,7 +216,7 @@ def _add_branch_commands(commands: Commands) -> None:
     parser.add_argument("name")
     _removes(
         parser,
-        lambda table, given: table.delete_branch(given.name, dry_run=given.dry_run),
+        lambda table, given: table.branches.delete(given.name, dry_run=given.dry_run),
         asks="delete a branch of",
     )
 
@@ -228,7 +228,9 @@ def _add_branch_commands(commands: Commands) -> None:
     help_ = "Put a branch's history in the place of the main one's since the branch was made."
     parser = add_table_command(branch, "fast-forward", help_)
     parser.add_argument("name")
-    _removes(parser, lambda table, given: table.fast_forward(given.name, dry_run=given.dry_run), asks="fast-forward")
+    _removes(
+        parser, lambda table, given: table.branches.fast_forward(given.name, dry_run=given.dry_run), asks="fast-forward"
+    )
 
     add_table_command(branch, "list", "Show the branches.", _list_branches)
 
@@ -294,13 +296,15 @@ def _lines(summary: RemovalSummary) -> list[str]:
 
 def _repair(arguments: argparse.Namespace) -> int:
     """Print what was mended, and what is left."""
-    result = open_table(arguments).repair(dry_run=arguments.dry_run)
+    result = open_table(arguments).maintenance.repair(dry_run=arguments.dry_run)
     _show(arguments, asdict(result), *map(visible, str(result).splitlines()))
     return int(any(finding.severity == "error" for finding in result.left))
 
 
 def _remove_unexisting_files(arguments: argparse.Namespace) -> None:
-    _remove_listed(arguments, open_table(arguments).remove_unexisting_files, "give up the rows of these files")
+    _remove_listed(
+        arguments, open_table(arguments).maintenance.remove_unexisting_files, "give up the rows of these files"
+    )
 
 
 def _remove_listed(
@@ -320,7 +324,7 @@ def _remove_listed(
 
 def _diff(arguments: argparse.Namespace) -> int:
     """Print rows on standard output, and what else differs on standard error; with --summary that alone."""
-    diff = open_table(arguments).diff(arguments.before, arguments.after)
+    diff = open_table(arguments).snapshots.diff(arguments.before, arguments.after)
     if not arguments.summary:
         show_rows(arguments, diff.arrow_schema, diff.to_batches(), whole=True)
     summary = diff.summary() if arguments.summary or arguments.exit_code else None
@@ -333,13 +337,13 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _orphans(arguments: argparse.Namespace) -> None:
-    older_than, remove = _moment(arguments.older_than) or 0, open_table(arguments).remove_orphan_files
+    older_than, remove = _moment(arguments.older_than) or 0, open_table(arguments).maintenance.remove_orphan_files
     _remove_listed(arguments, partial(remove, older_than, external=arguments.external), "remove these files")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong; 1 when there are errors."""
-    result = open_table(arguments).verify(arguments.deep)
+    result = open_table(arguments).maintenance.verify(arguments.deep)
     _show(arguments, result.to_dict(), *map(visible, str(result).splitlines()))
     return int(not result.ok)
 
@@ -351,23 +355,23 @@ def _moment(text: str | None) -> str | int | None:
 
 def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than), arguments.dry_run)
-    return table.expire_snapshots(*limits, max_deletes=arguments.max_deletes, options=table_options(arguments))
+    return table.snapshots.expire(*limits, max_deletes=arguments.max_deletes, options=table_options(arguments))
 
 
 def _expire_changelogs(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than), arguments.dry_run)
     how = {"max_deletes": arguments.max_deletes, "everything": arguments.all}
-    return table.expire_changelogs(*limits, **how, options=table_options(arguments))
+    return table.snapshots.expire_changelogs(*limits, **how, options=table_options(arguments))
 
 
 def _compact_manifests(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    summary = table.compact_manifests(options=table_options(arguments), dry_run=arguments.dry_run)
+    summary = table.maintenance.compact_manifests(options=table_options(arguments), dry_run=arguments.dry_run)
     _show(arguments, asdict(summary), str(summary))
 
 
 def _analyze(arguments: argparse.Namespace) -> None:
-    found = open_table(arguments).analyze(
+    found = open_table(arguments).maintenance.analyze(
         arguments.columns, options=table_options(arguments), dry_run=arguments.dry_run
     )
     if found is None:
@@ -383,47 +387,47 @@ def _clone(arguments: argparse.Namespace) -> None:
     state = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
     storage = storage_options(arguments)
     table, how = open_table(arguments), {"where": arguments.where, "dry_run": arguments.dry_run}
-    summary = table.clone(arguments.target, *state, **how, storage_options=storage)
+    summary = table.maintenance.clone(arguments.target, *state, **how, storage_options=storage)
     _show(arguments, asdict(summary), str(summary))
 
 
 def _purge(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     name = table.path.rstrip("/").rpartition("/")[2]
-    return table.purge(name, named_states=arguments.named_states, dry_run=arguments.dry_run)
+    return table.maintenance.purge(name, named_states=arguments.named_states, dry_run=arguments.dry_run)
 
 
 def _mark_done(arguments: argparse.Namespace) -> None:
     partitions = [key_values(text.split(","), "a partition") for text in arguments.partitions]
-    directories = open_table(arguments).mark_partitions_done(partitions, dry_run=arguments.dry_run)
+    directories = open_table(arguments).maintenance.mark_partitions_done(partitions, dry_run=arguments.dry_run)
     _show(arguments, directories, *map(visible, directories))
 
 
 def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     target = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
-    return table.rollback(*target, watermark=arguments.watermark, dry_run=arguments.dry_run)
+    return table.snapshots.rollback(*target, watermark=arguments.watermark, dry_run=arguments.dry_run)
 
 
 def _create_tag(arguments: argparse.Namespace) -> None:
     table, moment = open_table(arguments), _moment(arguments.timestamp)
     how = (arguments.snapshot, moment, arguments.retain, arguments.replace)
-    snapshot = table.create_tag(arguments.name, *how, dry_run=arguments.dry_run)
+    snapshot = table.tags.create(arguments.name, *how, dry_run=arguments.dry_run)
     what = f"snapshot {snapshot.id} {_verb(arguments)} tagged"
     _show(arguments, {"tag": arguments.name, "snapshot": snapshot.id, "dry_run": arguments.dry_run}, what)
 
 
 def _rename_tag(arguments: argparse.Namespace) -> None:
-    open_table(arguments).rename_tag(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
+    open_table(arguments).tags.rename(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
     result = {"tag": arguments.new_name, "dry_run": arguments.dry_run}
     _show(arguments, result, f"the tag {_verb(arguments)} renamed")
 
 
 def _create_due_tags(arguments: argparse.Namespace) -> None:
-    names = open_table(arguments).create_due_tags(options=table_options(arguments), dry_run=arguments.dry_run)
+    names = open_table(arguments).tags.create_due(options=table_options(arguments), dry_run=arguments.dry_run)
     _show(arguments, names, *map(visible, names))
 
 
 def _list_tags(arguments: argparse.Namespace) -> None:
-    tags = open_table(arguments).tags()
+    tags = open_table(arguments).tags.list()
     _show(
         arguments,
         [{"tag": name, "snapshot": s.id, "time_millis": s.time_millis} for name, s in tags.items()],
@@ -433,37 +437,37 @@ def _list_tags(arguments: argparse.Namespace) -> None:
 
 def _create_branch(arguments: argparse.Namespace) -> None:
     table, how = open_table(arguments), {"ignore_if_exists": arguments.if_not_exists, "dry_run": arguments.dry_run}
-    is_there = arguments.name in table.branches()
-    table.create_branch(arguments.name, arguments.tag, **how)
+    is_there = arguments.name in table.branches.list()
+    table.branches.create(arguments.name, arguments.tag, **how)
     result = {"branch": arguments.name, "dry_run": arguments.dry_run}
     _show(arguments, result, "the branch is there already" if is_there else f"the branch {_verb(arguments)} made")
 
 
 def _rename_branch(arguments: argparse.Namespace) -> None:
-    open_table(arguments).rename_branch(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
+    open_table(arguments).branches.rename(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
     result = {"branch": arguments.new_name, "dry_run": arguments.dry_run}
     _show(arguments, result, f"the branch {_verb(arguments)} renamed")
 
 
 def _list_branches(arguments: argparse.Namespace) -> None:
-    branches = open_table(arguments).branches()
+    branches = open_table(arguments).branches.list()
     _show(arguments, branches, *map(visible, branches))
 
 
 def _reset_consumer(arguments: argparse.Namespace) -> None:
     table, next_ = open_table(arguments), arguments.next_snapshot
-    before = table.reset_consumer(arguments.name, next_, dry_run=arguments.dry_run)
+    before = table.maintenance.reset_consumer(arguments.name, next_, dry_run=arguments.dry_run)
     result = {"consumer": arguments.name, "before": before, "next_snapshot": next_, "dry_run": arguments.dry_run}
     what = f"{_verb(arguments)} forgotten" if next_ is None else f"{_verb(arguments)} at snapshot {next_}"
     _show(arguments, result, f"the reader {what}" + ("" if before is None else f"; it was at {before}"))
 
 
 def _clear_consumers(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.clear_consumers(arguments.including, arguments.excluding, dry_run=arguments.dry_run)
+    return table.maintenance.clear_consumers(arguments.including, arguments.excluding, dry_run=arguments.dry_run)
 
 
 def _list_consumers(arguments: argparse.Namespace) -> None:
-    found = open_table(arguments).consumers()
+    found = open_table(arguments).maintenance.consumers()
     listed = [{"consumer": name, "next_snapshot": id_} for name, id_ in found.items()]
     _show(arguments, listed, *(f"{visible(name)}  snapshot {id_}" for name, id_ in found.items()))
 

@@ -48,7 +48,7 @@ _PLAIN = (
 
 _CALLS = (
     (r"table\.alter\(change_types=\{(['\"])(?P<value>.*)\1: …\}\)", ("alter", "--change-type"), "=…"),
-    (r"table\.rescale\((?P<value>\d+)\)", ("rescale",), ""),
+    (r"table\.maintenance\.rescale\((?P<value>\d+)\)", ("rescale",), ""),
 )
 """Calls of Python in hints, the command that does the same with the value, and what follows that."""
 

@@ -198,11 +198,11 @@ def _explain(arguments: argparse.Namespace) -> None:
 
 def _layout(arguments: argparse.Namespace) -> None:
     table, how = open_table(arguments), {"columns": arguments.columns, "where": arguments.where}
-    layout = table.layout(snapshot=arguments.snapshot, **how)
+    layout = table.index.layout(snapshot=arguments.snapshot, **how)
     if arguments.before is None:
         _show_pictured(arguments, layout)
     else:
-        _show_pictured(arguments, table.layout(snapshot=arguments.before, **how).compare(layout))
+        _show_pictured(arguments, table.index.layout(snapshot=arguments.before, **how).compare(layout))
 
 
 def _show_pictured(arguments: argparse.Namespace, found: Explanation | Layout | LayoutComparison) -> None:
@@ -223,7 +223,7 @@ def _describe(arguments: argparse.Namespace) -> None:
     from paimon_pyds.base.types import type_to_json
 
     table = open_table(arguments)
-    schema, snapshot = table.schema, table.snapshot()
+    schema, snapshot = table.schema, table.snapshots.latest()
     options = table.describe_options().to_pylist()
     if not arguments.all_options:
         options = [o for o in options if o["set"]]
@@ -248,8 +248,8 @@ def _describe(arguments: argparse.Namespace) -> None:
 
 def _snapshots(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    rows = [show.snapshot_row(s) for s in table.snapshots()]
-    tags = [{"tag": name, "snapshot": s.id} for name, s in sorted(table.tags().items())]
+    rows = [show.snapshot_row(s) for s in table.snapshots.list()]
+    tags = [{"tag": name, "snapshot": s.id} for name, s in sorted(table.tags.list().items())]
     if arguments.output == "json":
         show.json_value({"snapshots": rows, "tags": tags})
         return
@@ -273,7 +273,7 @@ def _system(arguments: argparse.Namespace) -> None:
     options = scan_options(**travel_of(arguments))
     query = {"columns": arguments.columns, "limit": arguments.limit, "options": options}
     if catalog is None:
-        found = open_table(arguments).system_scan(arguments.name, arguments.where, **query)
+        found = open_table(arguments).system.scan(arguments.name, arguments.where, **query)
     elif arguments.branch is not None:
         raise OptionError("--branch goes with the path of a table", hint="write db.t$branch_NAME$files")
     else:

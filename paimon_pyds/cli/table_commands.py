@@ -260,7 +260,7 @@ def _rename(arguments: argparse.Namespace) -> None:
         _done(arguments, f"renamed to {arguments.name}", name=arguments.name)
         return
 
-    store = open_table(arguments).store
+    store = open_table(arguments)._store
     directory, _, _ = store.root.rpartition("/")
     database, _, name = arguments.name.rpartition(".")
     if database:
@@ -278,7 +278,7 @@ def _rename(arguments: argparse.Namespace) -> None:
 
 def _drop(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    snapshot, path = table.snapshot(), redact(table.path)
+    snapshot, path = table.snapshots.latest(), redact(table.path)
     stored = "row" if snapshot is not None and snapshot.row_count is not None else "stored row"
     rows = "never written" if snapshot is None else counted(snapshot.total_record_count or 0, stored)
     confirm(arguments, f"drop {path} ({rows})")
@@ -286,7 +286,7 @@ def _drop(arguments: argparse.Namespace) -> None:
     if catalog is None:
         from paimon_pyds.ops.ddl.create import remove_table
 
-        remove_table(table.store.io, table.store.root)
+        remove_table(table._store.io, table._store.root)
     else:
         catalog.drop_table(arguments.table)
     _done(arguments, f"dropped {path}", dropped=path)

@@ -182,10 +182,10 @@ def _unmade_on_failure(arguments: argparse.Namespace, table: Table) -> AbstractC
 
     catalog = catalog_of(arguments, arguments.table)
     if catalog is None:
-        return unmade_on_failure(table.store)
+        return unmade_on_failure(table._store)
     from paimon_pyds.catalog.catalog import taking_back
 
-    return unmade_on_failure(table.store, taking_back(catalog, arguments.table))
+    return unmade_on_failure(table._store, taking_back(catalog, arguments.table))
 
 
 def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
@@ -302,7 +302,7 @@ def _compact(arguments: argparse.Namespace) -> None:
 
 def _rescale(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    summary = table.rescale(
+    summary = table.maintenance.rescale(
         arguments.bucket_num, arguments.where, dry_run=arguments.dry_run, options=table_options(arguments)
     )
     _show_summary(arguments, summary)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paimon_pyds.spark import index as index
+    from paimon_pyds.spark import maintenance as maintenance
     from paimon_pyds.spark.distribution import bucket as bucket
     from paimon_pyds.spark.functions import compact as compact
     from paimon_pyds.spark.functions import delete as delete
     from paimon_pyds.spark.functions import merge as merge
-    from paimon_pyds.spark.functions import remove_orphan_files as remove_orphan_files
-    from paimon_pyds.spark.functions import rescale as rescale
-    from paimon_pyds.spark.functions import rewrite_file_index as rewrite_file_index
     from paimon_pyds.spark.functions import update as update
     from paimon_pyds.spark.functions import write as write
     from paimon_pyds.spark.source import PaimonDataSource as PaimonDataSource
@@ -23,20 +22,21 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "bucket": "distribution",
-    **dict.fromkeys(("compact", "delete", "merge", "remove_orphan_files", "rescale"), "functions"),
-    **dict.fromkeys(("rewrite_file_index", "update", "write"), "functions"),
+    **dict.fromkeys(("compact", "delete", "merge", "update", "write"), "functions"),
     **dict.fromkeys(("PaimonDataSource", "PaimonPydsDataSource", "register"), "source"),
 }
-__all__ = sorted(_WHERE)
+__all__ = sorted([*_WHERE, "index", "maintenance"])
 
 
 if not TYPE_CHECKING:  # checkers see the names above, and no others
 
     def __getattr__(name: str) -> Any:
-        if name not in _WHERE:
+        if name not in __all__:
             raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
         import importlib
 
+        if name not in _WHERE:
+            return importlib.import_module(f"paimon_pyds.spark.{name}")
         return getattr(importlib.import_module(f"paimon_pyds.spark.{_WHERE[name]}"), name)
 
 

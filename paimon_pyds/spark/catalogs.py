@@ -101,7 +101,7 @@ class CommitCatalog:
         Raises CommitConflictError: the name is another table's by now; CommitError: this is a task's copy."""
         if self._options is None:
             raise CommitError("this process did not get the options of the catalog: it can't commit", path=root)
-        store = open_catalog(self._options).table(self._name).store
+        store = open_catalog(self._options).table(self._name)._store
         if store.root != root:
             raise CommitConflictError("the table was dropped since the write began: its name is another's", path=root)
         return store

@@ -6,19 +6,17 @@ reads, appends and overwrites only.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, timedelta
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import phase, shown
-from paimon_pyds.base.zones import session_zone
 from paimon_pyds.engine.write.conform import SPARK
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.session_changes import note_change
+from paimon_pyds.spark.session_zone import in_session_zone
 from paimon_pyds.spark.write_shuffle import Prepared, prepared
 from paimon_pyds.sql.predicate.argument import one_condition
 
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
 
     from paimon_pyds.engine.compact.compact import CompactSummary
     from paimon_pyds.engine.rowlevel.changes import RowSummary
-    from paimon_pyds.ops.index_tools.rewrite import RewriteSummary
-    from paimon_pyds.ops.maintenance.orphans import OrphanFiles
-    from paimon_pyds.ops.rescale.rescale import RescaleSummary
     from paimon_pyds.table import Table
     from paimon_pyds.typing import (
         Condition,
@@ -49,18 +44,6 @@ if TYPE_CHECKING:
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 _MOST_KEYS = 20_000
 """Keys that are sent to each task of a delete."""
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _in_zone_of_session(function: _Function) -> _Function:
-    """Texts without a time zone are read in that of the session, which is the first argument, as Spark reads them."""
-
-    @wraps(function)
-    def wrapped(spark: SparkSession, *args: Any, **named: Any) -> Any:
-        with session_zone(spark.conf.get("spark.sql.session.timeZone")):
-            return function(spark, *args, **named)
-
-    return cast(_Function, wrapped)
 
 
 def write(
@@ -112,9 +95,9 @@ def write(
             from paimon_pyds.ops.after_commit import maintain
 
             table, own = ready.table, ready.own
-            compact_since(table.store, ready.before, own, SparkExecutor(df.sparkSession))
-            with logging_errors(table.store):
-                maintain(table.store, TableOptions({**table.options, **own}), own)
+            compact_since(table._store, ready.before, own, SparkExecutor(df.sparkSession))
+            with logging_errors(table._store):
+                maintain(table._store, TableOptions({**table.options, **own}), own)
 
 
 def _saved(df: DataFrame, path: str, mode: str, options: Mapping[str, str]) -> Prepared:
@@ -163,7 +146,7 @@ def _partition_value(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-@_in_zone_of_session
+@in_session_zone
 def compact(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -207,68 +190,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
     )
 
 
-@_in_zone_of_session
-def rescale(  # noqa: PLR0913 - named arguments that users type
-    spark: SparkSession,
-    path: str | Table,
-    bucket_num: int | None = None,
-    where: str | None = None,
-    *,
-    dry_run: bool = False,
-    branch: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-    options: OptionValues | None = None,
-    filter: str | None = None,
-) -> RescaleSummary:
-    """Write partitions anew with another number of buckets: see `paimon_pyds.Table.rescale`.
-
-    Args:
-        spark: a session, classic or Connect; its workers read and write the data files.
-        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        bucket_num: how many buckets; as many as the option ``bucket`` says when None.
-        where: a condition on partition columns; all partitions when None.
-        dry_run: only report what would be written anew, and change nothing; False by default.
-        branch: another branch than main.
-        storage_options: of the storage that the table is on.
-        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
-        options: table options for this run.
-        filter: another name for ``where``.
-    """
-    table, executor = given_table(path, branch, storage_options), SparkExecutor(spark)
-    where = one_condition(where, filter)
-    return table.rescale(bucket_num, where, dry_run=dry_run, executor=executor, progress=progress, options=options)
-
-
-@_in_zone_of_session
-def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
-    spark: SparkSession,
-    path: str | Table,
-    where: str | None = None,
-    *,
-    rebuild: bool = False,
-    branch: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-    filter: str | None = None,
-) -> RewriteSummary:
-    """Build the file indexes that a table's options ask for: see `paimon_pyds.Table.rewrite_file_index`.
-
-    Args:
-        spark: a session, classic or Connect; its workers read the data files and write the indexes.
-        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        where: a condition on partition columns.
-        rebuild: build every index anew, as after a change of an index's own options.
-        branch: a branch of the table; the main one by default.
-        storage_options: credentials and endpoints of the storage.
-        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
-        filter: another name for ``where``.
-    """
-    table, where = given_table(path, branch, storage_options), one_condition(where, filter)
-    return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
-
-
-@_in_zone_of_session
+@in_session_zone
 def delete(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -301,7 +223,7 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     table, where = given_table(path, branch, storage_options), one_condition(where, filter)
     where, keys, executor = _checked_sql(where), _few_keys(matching), SparkExecutor(spark)
     done = table.delete(where, matching=keys, executor=executor, progress=progress, options=options)
-    note_change(spark, table.store, done.snapshot_id)
+    note_change(spark, table._store, done.snapshot_id)
     return done
 
 
@@ -318,7 +240,7 @@ def _few_keys(keys: DataFrame | Rows | None) -> Rows | None:
     return cast("Rows", found)
 
 
-@_in_zone_of_session
+@in_session_zone
 def update(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -351,11 +273,11 @@ def update(  # noqa: PLR0913 - named arguments that users type
     values = {name: _checked_sql(value) for name, value in set.items()}
     executor = SparkExecutor(spark)
     done = table.update(values, _checked_sql(where), executor=executor, progress=progress, options=options)
-    note_change(spark, table.store, done.snapshot_id)
+    note_change(spark, table._store, done.snapshot_id)
     return done
 
 
-@_in_zone_of_session
+@in_session_zone
 def merge(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -400,33 +322,8 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         progress=progress,
         options=options,
     )
-    note_change(spark, table.store, done.snapshot_id)
+    note_change(spark, table._store, done.snapshot_id)
     return done
-
-
-@_in_zone_of_session
-def remove_orphan_files(
-    spark: SparkSession,
-    path: str | Table,
-    older_than: timedelta | date | str | int = "1 day",
-    dry_run: bool = False,
-    *,
-    external: bool = False,
-    storage_options: Mapping[str, str] | None = None,
-) -> OrphanFiles:
-    """Find, and remove, files that nothing of a table names: see `paimon_pyds.Table.remove_orphan_files`.
-
-    Args:
-        spark: a session, classic or Connect; its workers list directories, read manifests, compare both, and remove the
-            orphans. The driver holds what snapshots name of metadata, and the orphans.
-        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        older_than: an age, or the time of the last change.
-        dry_run: only find them, and change nothing; False by default.
-        external: also look in the directories of ``data-file.external-paths``.
-        storage_options: of the storage that the table is on.
-    """
-    table = given_table(path, None, storage_options)
-    return table.remove_orphan_files(older_than, dry_run, external=external, executor=SparkExecutor(spark))
 
 
 def _is_of_spark(value: Any) -> bool:

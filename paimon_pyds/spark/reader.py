@@ -248,7 +248,7 @@ def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
     """All that a plan depends on. A snapshot is known by its manifest lists: its number can come again."""
     from paimon_pyds.sql.predicate.to_sql import to_sql
 
-    store, options = state.table.store, state.options
+    store, options = state.table._store, state.options
     return (
         store.root,
         store.branch,

@@ -85,7 +85,7 @@ class RefreshingReader(PaimonReader):
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read: one at least, which looks for newer snapshots."""
         first, *others = super().partitions() or [None]
-        options = for_tasks(self._options, self._state.table.store)
+        options = for_tasks(self._options, self._state.table._store)
         planned = RefreshingPartition(first, not others, self._scan.snapshot, options, self._state.loaded)
         return [planned, *others]
 

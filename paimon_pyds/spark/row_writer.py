@@ -228,7 +228,7 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
         columns = _columns(schema, arrow_schema(chosen), table.path)
     if operation == "upsert":
         _check_dropped(names, columns, table.path)
-    writer = PaimonRowWriter(context, operation, columns, keys, table.store.external)
+    writer = PaimonRowWriter(context, operation, columns, keys, table._store.external)
     writer.catalog = CommitCatalog.of(options)
     return writer
 

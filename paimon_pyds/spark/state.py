@@ -80,7 +80,7 @@ def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
     ``options``: of the read. ``loaded``: None while the table is being loaded.
     Raises NotFoundError: no such table, branch, snapshot or tag; or the table is not the one that was loaded."""
     table = open_table(options)
-    store = table.store
+    store = table._store
     latest = store.latest_schema()
     given = state_options(latest.options, options.scan)
     named = any(name in given for name in TIME_TRAVEL_OPTIONS)

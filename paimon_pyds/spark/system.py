@@ -75,7 +75,7 @@ class SystemReader(DataSourceReader):  # type: ignore[misc]
         parts = scan.in_parts() if self._options.travels else []  # else tasks look at the state as it is then
         if len(parts) > 1:
             return [SystemPart(part) for part in parts]
-        store = None if self._options.catalog is None else open_table(self._options).store
+        store = None if self._options.catalog is None else open_table(self._options)._store
         return [SystemPartition(for_tasks(self._options, store), columns)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -107,6 +107,6 @@ def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:
         )
     else:
         table = open_table(options)
-        found = table.system_scan(system, options.where, columns=columns, limit=options.limit, options=options.scan)
+        found = table.system.scan(system, options.where, columns=columns, limit=options.limit, options=options.scan)
     assert isinstance(found, SystemScan)  # others are options of a read of the table itself
     return found

@@ -60,7 +60,7 @@ class Prepared:
 
     def unmade_on_failure(self) -> AbstractContextManager[None]:
         """Surrounds the write: where it fails, the table that was made for it goes again."""
-        return nullcontext() if self.made is None else unmade_on_failure(self.made.store, self.take_back)
+        return nullcontext() if self.made is None else unmade_on_failure(self.made._store, self.take_back)
 
 
 def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
@@ -90,10 +90,10 @@ def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
         ready = Prepared(*_shuffled(df, context, LocalExecutor(), overwrite=overwrite), made=made, take_back=take_back)
         ready.places_keys = context.schema.crosses_partitions and not overwrite
         if overwrite or table.primary_key:
-            ready.changed = table.store
+            ready.changed = table._store
         if table.primary_key and not TableOptions({**table.options, **own}).get("write-only"):
             ready.options["write-only"] = "true"
-            ready.table, ready.before, ready.own = table, table.store.latest_snapshot_id() or 0, own
+            ready.table, ready.before, ready.own = table, table._store.latest_snapshot_id() or 0, own
         return ready
     except PaimonError as error:
         if compat.is_connect(df) and isinstance(error, NotFoundError | StorageError):

@@ -246,7 +246,7 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     table, dynamic, made = _table(schema, options)
     if not made:
         return _writer(schema, options, table, dynamic, overwrite=overwrite)
-    with unmade_on_failure(table.store, taking_back_of(options)):
+    with unmade_on_failure(table._store, taking_back_of(options)):
         writer = _writer(schema, options, table, dynamic, overwrite=overwrite)
     if isinstance(writer, PaimonWriter):
         writer.made = True
@@ -260,7 +260,7 @@ def _writer(
     if not overwrite:
         check_appendable({**table.options, **dynamic})
     first = options.if_exists != "append"
-    if first and table.snapshot() is not None:
+    if first and table.snapshots.latest() is not None:
         if options.if_exists == "ignore":
             return IgnoringWriter()
         raise AlreadyExistsError("a table already exists", path=table.path, hint="leave if-exists out to append to it")
@@ -285,7 +285,7 @@ def _writer(
         context = replace(context, index_manifest=options.assigned)
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}
     writer = PaimonWriter(
-        context, incoming, table.store.external, how, assigned=options.assigned is not None, first=first
+        context, incoming, table._store.external, how, assigned=options.assigned is not None, first=first
     )
     writer.catalog = CommitCatalog.of(options)
     return writer

@@ -86,32 +86,32 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         {"files": 3, "rows": 300},
     ),
     "rewrite indexes": (
-        lambda t, seen: t.alter({_BLOOM: "id"}) and t.rewrite_file_index(progress=seen),
+        lambda t, seen: t.alter({_BLOOM: "id"}) and t.index.build(progress=seen),
         ["planning", "indexing", "committing"],
         {"files": 3, "rows": 300},
     ),
     "verify indexes": (
-        lambda t, seen: t.index_verify(progress=seen),
+        lambda t, seen: t.index.verify(progress=seen),
         ["planning", "verifying"],
         {"files": 3, "rows": 300},
     ),
     "expire": (
-        lambda t, seen: t.expire_snapshots(retain_max=1, retain_min=1, progress=seen),
+        lambda t, seen: t.snapshots.expire(retain_max=1, retain_min=1, progress=seen),
         ["removing"],
         {"files": 4},
     ),
     "orphans": (
-        lambda t, seen: t.remove_orphan_files("0 ms", progress=seen, dry_run=True),
+        lambda t, seen: t.maintenance.remove_orphan_files("0 ms", progress=seen, dry_run=True),
         ["listing", "reading manifests"],
         {"tasks": 5},
     ),
     "verify": (
-        lambda t, seen: t.verify(progress=seen),
+        lambda t, seen: t.maintenance.verify(progress=seen),
         ["reading manifests", "checking files", "listing", "reading manifests"],
         {"tasks": 5},
     ),
     "missing files": (
-        lambda t, seen: t.remove_unexisting_files(progress=seen, dry_run=True),
+        lambda t, seen: t.maintenance.remove_unexisting_files(progress=seen, dry_run=True),
         ["planning"],
         {"manifests": 3},
     ),
@@ -132,10 +132,14 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         ["planning", "reading"],
         {"files": 3, "rows": 300},
     ),
-    "layout": (lambda t, seen: t.layout(progress=seen), ["planning"], {"manifests": 3}),
-    "advise": (lambda t, seen: t.index_advise(["s = 'x'"], progress=seen), ["planning", "sampling"], {"files": 3}),
-    "advise a partition": (lambda t, seen: t.advise_partition(progress=seen), ["planning", "sampling"], {"files": 3}),
-    "index cost": (lambda t, seen: t.index_cost(progress=seen), ["planning", "sampling"], {"files": 3}),
+    "layout": (lambda t, seen: t.index.layout(progress=seen), ["planning"], {"manifests": 3}),
+    "advise": (lambda t, seen: t.index.advise(["s = 'x'"], progress=seen), ["planning", "sampling"], {"files": 3}),
+    "advise a partition": (
+        lambda t, seen: t.index.advise_partition(progress=seen),
+        ["planning", "sampling"],
+        {"files": 3},
+    ),
+    "index cost": (lambda t, seen: t.index.cost(progress=seen), ["planning", "sampling"], {"files": 3}),
     "max": (lambda t, _: t.max("s", "id % 7 = 1"), ["planning", "asking indexes", "reading"], {"files": 3}),
 }
 
@@ -175,10 +179,10 @@ def test_every_phase_is_told_and_counts_what_there_is(table: pp.Table, seen: See
 
 def _kept(table: pp.Table) -> None:
     """A tag and a branch keep what has expired."""
-    table.create_tag("x", 1)
-    table.create_branch("b", "x")
+    table.tags.create("x", 1)
+    table.branches.create("b", "x")
     table.truncate()
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
 
 
 def _partitioned(table: pp.Table) -> pp.Table:
@@ -191,25 +195,25 @@ def _partitioned(table: pp.Table) -> pp.Table:
 _EXPIRY = {"partition.expiration-time": "1 d", "partition.timestamp-formatter": "yyyy-MM-dd"}
 _SMALL_MANIFESTS = {"manifest.target-file-size": "16 mb"}
 _MAINTENANCE: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str]]] = {
-    "delete tag": (lambda t, seen: (_kept(t), t.delete_branch("b"), t.delete_tag("x", progress=seen)), ["removing"]),
-    "expire tags": (lambda t, seen: (_kept(t), t.expire_tags(2**50, progress=seen)), ["removing"]),
-    "delete branch": (lambda t, seen: (_kept(t), t.delete_branch("b", progress=seen)), ["removing"]),
-    "fast forward": (lambda t, seen: (_kept(t), t.fast_forward("b", progress=seen)), ["removing"]),
-    "roll back": (lambda t, seen: t.rollback(1, progress=seen), ["removing"]),
+    "delete tag": (lambda t, seen: (_kept(t), t.branches.delete("b"), t.tags.delete("x", progress=seen)), ["removing"]),
+    "expire tags": (lambda t, seen: (_kept(t), t.tags.expire(2**50, progress=seen)), ["removing"]),
+    "delete branch": (lambda t, seen: (_kept(t), t.branches.delete("b", progress=seen)), ["removing"]),
+    "fast forward": (lambda t, seen: (_kept(t), t.branches.fast_forward("b", progress=seen)), ["removing"]),
+    "roll back": (lambda t, seen: t.snapshots.rollback(1, progress=seen), ["removing"]),
     "truncate": (lambda t, seen: t.truncate(progress=seen), ["committing"]),
     "drop partitions": (lambda t, seen: _partitioned(t).drop_partitions({"day": "2020-01-01"}, progress=seen),
                         ["committing"]),
-    "expire partitions": (lambda t, seen: _partitioned(t).expire_partitions(options=_EXPIRY, progress=seen),
+    "expire partitions": (lambda t, seen: _partitioned(t).maintenance.expire_partitions(options=_EXPIRY, progress=seen),
                           ["committing"]),
-    "mark partitions": (lambda t, seen: _partitioned(t).mark_partitions_done({"day": "2020-01-01"}, progress=seen),
-                        ["marking"]),
-    "compact manifests": (lambda t, seen: t.compact_manifests(options=_SMALL_MANIFESTS, progress=seen),
+    "mark partitions": (lambda t, seen: _partitioned(t).maintenance.mark_partitions_done(
+        {"day": "2020-01-01"}, progress=seen), ["marking"]),
+    "compact manifests": (lambda t, seen: t.maintenance.compact_manifests(options=_SMALL_MANIFESTS, progress=seen),
                           ["committing"]),
-    "purge": (lambda t, seen: t.purge("t", progress=seen), ["removing", "committing", "listing"]),
-    "diff": (lambda t, seen: t.diff(1).summary(progress=seen), []),
-    "create tag": (lambda t, seen: (_kept(t), t.delete_branch("b"), t.create_tag("x", replace=True, progress=seen)),
+    "purge": (lambda t, seen: t.maintenance.purge("t", progress=seen), ["removing", "committing", "listing"]),
+    "diff": (lambda t, seen: t.snapshots.diff(1).summary(progress=seen), []),
+    "create tag": (lambda t, seen: (_kept(t), t.branches.delete("b"), t.tags.create("x", replace=True, progress=seen)),
                    ["removing"]),
-    "create tags": (lambda t, seen: t.create_due_tags(options={"tag.automatic-creation": "process-time"},
+    "create tags": (lambda t, seen: t.tags.create_due(options={"tag.automatic-creation": "process-time"},
                                                       progress=seen), []),
 }  # fmt: skip
 
@@ -235,7 +239,7 @@ def test_tables_with_a_key(tmp_path: Path, seen: Seen) -> None:
     table.compact(full=True)
     assert seen.phases == ["planning", "rewriting", "committing", "finished"]
     seen.events.clear()
-    table.rescale(3)
+    table.maintenance.rescale(3)
     assert seen.phases == ["planning", "rewriting", "committing", "finished"]
     assert seen.done("rewriting", "files") == 2
     seen.events.clear()

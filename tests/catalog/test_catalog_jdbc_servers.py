@@ -114,7 +114,7 @@ def test_writers_side_by_side_hold_the_lock(options: dict[str, str], writers: in
     catalog.create_table("shop.t", SCHEMA, options=PATIENT)
     append_side_by_side(lambda: Catalog.open(options | LOCK).table("shop.t"), rows, writers, commits)
     table = catalog.table("shop.t")
-    assert (ids_of(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
+    assert (ids_of(table), len(table.snapshots.list())) == (list(range(writers * commits)), writers * commits)
     assert (
         sql(options, "SELECT * FROM paimon_distributed_locks WHERE lock_id LIKE ?", f"{options['catalog-key']}%") == []
     )
@@ -146,7 +146,7 @@ def test_passwords_stay_where_they_are(options: dict[str, str]) -> None:
     catalog = Catalog.open(options | LOCK)
     catalog.create_database("shop")
     table = catalog.create_table("shop.t", rows(1))
-    sent = pickle.dumps(table.store)
+    sent = pickle.dumps(table._store)
     assert PASSWORD.encode() not in sent
     task = Table(pickle.loads(sent))
     assert ids_of(task) == [1]

@@ -82,17 +82,17 @@ def test_tables_by_the_credentials_of_the_catalog(server: RestCatalogServer, sto
     table.delete("id < 5")
     table.compact()
     assert sorted(table.scan("id > 12").to_arrow()["id"].to_pylist()) == list(range(13, 20))
-    table.create_tag("now")
-    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshots
-    assert catalog.table("shop.t").verify().ok
+    table.tags.create("now")
+    assert table.snapshots.expire(retain_max=1, retain_min=1).snapshots
+    assert catalog.table("shop.t").maintenance.verify().ok
     assert renewals(server) == 2  # each table that was opened asks once
     assert any("x-amz-security-token" in str(h).lower().replace("_", "-") for h in store.headers)
-    assert saves_requests(table.store.io)
+    assert saves_requests(table._store.io)
     store.keys = {ADMIN}
     with pytest.raises(PaimonError) as caught:
         table.append(rows(20))
     assert "canary" not in str(caught.value)
-    lost = catalog.table("shop.t").store.io
+    lost = catalog.table("shop.t")._store.io
     lost._renewed_ms = 0.0  # type: ignore[attr-defined]
     catalog.drop_table("shop.t")
     discard(lost, [f"{table.path}/x"])  # the catalog gives no credentials for it; what cleans up hides no other error
@@ -113,7 +113,7 @@ def test_a_store_that_only_the_credentials_of_the_catalog_open(store: Server, of
         catalog.create_table("shop.t", rows(0))
         table = catalog.table("shop.t")
         assert table.path.startswith("oss://") and table.count("id > 4") == 5
-        assert pickle.loads(pickle.dumps(table.store)).io.exists(table.path)
+        assert pickle.loads(pickle.dumps(table._store)).io.exists(table.path)
 
 
 @pytest.mark.parametrize("enabled", ["false", "true"])
@@ -167,7 +167,7 @@ def test_credentials_that_expire_in_the_middle(
     expire()
     assert table.count() == 80
     assert table.append(rows(80)) is not None
-    copy = Table(pickle.loads(pickle.dumps(table.store)))
+    copy = Table(pickle.loads(pickle.dumps(table._store)))
     assert copy.scan(snapshot=8).count() == 90
 
 
@@ -197,7 +197,7 @@ def test_credentials_that_expire_while_a_file_is_open(
             yield pa.record_batch([pa.array(ids, pa.int64()), pa.array([b"%1000d" % i for i in ids])], schema)
 
     table.append(pa.RecordBatchReader.from_batches(schema, batches()))
-    assert len(table.system("files")) == 1
+    assert len(table.system.read("files")) == 1
     found = []
     for number, batch in enumerate(catalog.table("shop.t").scan(options={"read.batch-size": 1000}).to_batches()):
         found += batch["id"].to_pylist()

@@ -66,7 +66,7 @@ def test_tables(catalog: Catalog) -> None:
         "shop.orders", SCHEMA, partition_by=["name"], options={"write-only": "true"}, comment="c"
     )
     assert table.path == f"{catalog.warehouse}/shop.db/orders" == catalog.path("shop.orders")
-    assert (table.partition_by, table.options, table.comment) == (("name",), {"write-only": "true"}, "c")
+    assert (table.partition_by, table.options, table.schema.comment) == (("name",), {"write-only": "true"}, "c")
     catalog.create_table("plain", SCHEMA)
     os.makedirs(f"{catalog.warehouse}/shop.db/not_a_table/schema")
     Path(f"{catalog.warehouse}/shop.db/file").touch()
@@ -79,7 +79,7 @@ def test_tables(catalog: Catalog) -> None:
 
 def test_which_tables_exist(catalog: Catalog) -> None:
     table = catalog.create_table("shop.orders", SCHEMA)
-    table.create_branch("b")
+    table.branches.create("b")
     catalog.create_table("plain", SCHEMA)
     found = {name: catalog.exists(name) for name in ("shop.orders", "plain", "default.plain", "`shop`.`orders`")}
     assert all(found.values())
@@ -214,8 +214,10 @@ def test_a_warehouse_of_java(tmp_path: Path) -> None:
     shutil.copytree(DEV / "tags_branches" / "table", tmp_path / "wh")
     catalog = Catalog(f"file://{tmp_path}/wh")
     assert catalog.databases() == ["db", "default"] and catalog.tables("db") == ["t"]
-    assert len(catalog.table("db.t").snapshots()) == 3 and len(catalog.table("db.t$branch_b1").snapshots()) == 2
-    assert catalog.table("db.t$branch_empty").snapshots() == []
+    assert (
+        len(catalog.table("db.t").snapshots.list()) == 3 and len(catalog.table("db.t$branch_b1").snapshots.list()) == 2
+    )
+    assert catalog.table("db.t$branch_empty").snapshots.list() == []
     with pytest.raises(BranchNotFoundError, match="branches: b1, empty"):
         catalog.table("db.t$branch_x")
     catalog.rename_table("db.t", "u")

@@ -99,7 +99,7 @@ def test_writers_side_by_side_hold_the_lock(catalog: Catalog, tmp_path: Path, wr
     catalog.create_table("shop.t", SCHEMA, options=PATIENT)
     append_side_by_side(lambda: locking(tmp_path).table("shop.t"), rows, writers, commits)
     table = catalog.table("shop.t")
-    assert (ids_of(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
+    assert (ids_of(table), len(table.snapshots.list())) == (list(range(writers * commits)), writers * commits)
     assert sql(tmp_path, "SELECT * FROM paimon_distributed_locks") == []
 
 

@@ -75,12 +75,12 @@ def rows(start: int, n: int = 2) -> pa.Table:
 
 def test_a_table_from_its_creation_to_its_rows(catalog: Catalog, server: RestCatalogServer) -> None:
     made = catalog.create_table("shop.orders", SCHEMA, options={"file-index.bitmap.columns": "id"})
-    assert made.snapshot() is None
+    assert made.snapshots.latest() is None
     made.append(rows(0))
     table = catalog.table("shop.orders")
     table.append(rows(2))
     assert ids_of(made) == ids_of(table) == [0, 1, 2, 3]
-    assert [s.id for s in table.snapshots()] == [1, 2]
+    assert [s.id for s in table.snapshots.list()] == [1, 2]
     first, second = server.bodies
     assert first["snapshot"]["uuid"] == second["baseSnapshotUuid"] != second["snapshot"]["uuid"]
     assert table.scan(snapshot=1).to_arrow().num_rows == 2
@@ -155,14 +155,14 @@ def test_a_commit_whose_answer_is_lost(catalog: Catalog, server: RestCatalogServ
     for number in range(2):
         server.faults = [Fault("POST", "/commit", status, after, times=2)]
         table.append(rows(2 * number))
-    assert (ids_of(table), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+    assert (ids_of(table), len(table.snapshots.list())) == ([0, 1, 2, 3], 2)
 
 
 def test_a_commit_that_another_was_faster_than(catalog: Catalog, server: RestCatalogServer) -> None:
     table = catalog.create_table("shop.t", SCHEMA)
     server.faults = [Fault("POST", "/commit", 409)]
     table.append(rows(0))
-    assert (ids_of(table), len(table.snapshots()), len(server.bodies)) == ([0, 1], 1, 1)
+    assert (ids_of(table), len(table.snapshots.list()), len(server.bodies)) == ([0, 1], 1, 1)
 
 
 def test_what_an_earlier_try_may_have_made(catalog: Catalog, server: RestCatalogServer) -> None:
@@ -271,7 +271,7 @@ def test_a_commit_that_is_refused_and_was_done(catalog: Catalog, server: RestCat
     table.append(rows(0))
     server.faults = [Fault("POST", "/commit", status, after=True)]
     table.append(rows(2))
-    assert (ids_of(catalog.table("shop.t")), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+    assert (ids_of(catalog.table("shop.t")), len(table.snapshots.list())) == ([0, 1, 2, 3], 2)
 
 
 @pytest.mark.parametrize("looks", [1, 99])
@@ -289,7 +289,7 @@ def test_a_commit_that_is_in_conflict_with_itself(catalog: Catalog, server: Rest
         with pytest.raises(CommitOutcomeUnknownError):
             table.append(rows(2))
     server.faults = []
-    assert (ids_of(catalog.table("shop.t")), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+    assert (ids_of(catalog.table("shop.t")), len(table.snapshots.list())) == ([0, 1, 2, 3], 2)
 
 
 @pytest.mark.parametrize("answer", [None, "", "<html>not found</html>", '"gone"', "[]", "{}", '{"error": "no route"}'])
@@ -324,7 +324,7 @@ def test_what_a_gateway_does_not_find_is_not_missing(
         table.append(rows(2))
     failing("POST", "/branches")
     with pytest.raises(UnsupportedError, match="too old"):
-        table.create_branch("b")
+        table.branches.create("b")
     server.faults = []
     assert (catalog.tables("shop"), ids_of(catalog.table("shop.t"))) == (["t"], [0, 1])
 
@@ -353,7 +353,7 @@ def test_writers_side_by_side(catalog: Catalog, server: RestCatalogServer, commi
     append_side_by_side(lambda: open_catalog(server).table("shop.t"), lambda n: rows(2 * n), writers, commits)
     table = catalog.table("shop.t")
     assert ids_of(table) == list(range(writers * commits * 2))
-    assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))
+    assert [s.id for s in table.snapshots.list()] == list(range(1, writers * commits + 1))
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])
@@ -442,12 +442,12 @@ _CHANGES: dict[str, tuple[Callable[[Table], object], Callable[[Table], bool]]] =
         lambda table: table.alter({"snapshot.num-retained.max": "99"}, add_columns={"n": "INT"}),
         lambda table: "n" in table.schema.field_names and "snapshot.num-retained.max" in table.schema.options,
     ),
-    "create branch": (lambda table: table.create_branch("b", tag="one"), lambda table: "b" in table.branches()),
-    "rename branch": (lambda table: table.rename_branch("a", "c"), lambda table: table.branches() == ["c"]),
-    "fast-forward": (lambda table: table.fast_forward("a"), lambda table: ids_of(table) == [0, 1]),
-    "tag": (lambda table: table.create_tag("two"), lambda table: "two" in table.tags()),
-    "rollback": (lambda table: table.rollback(1), lambda table: ids_of(table) == [0, 1]),
-    "rollback to a tag": (lambda table: table.rollback(tag="one"), lambda table: ids_of(table) == [0, 1]),
+    "create branch": (lambda table: table.branches.create("b", tag="one"), lambda table: "b" in table.branches.list()),
+    "rename branch": (lambda table: table.branches.rename("a", "c"), lambda table: table.branches.list() == ["c"]),
+    "fast-forward": (lambda table: table.branches.fast_forward("a"), lambda table: ids_of(table) == [0, 1]),
+    "tag": (lambda table: table.tags.create("two"), lambda table: "two" in table.tags.list()),
+    "rollback": (lambda table: table.snapshots.rollback(1), lambda table: ids_of(table) == [0, 1]),
+    "rollback to a tag": (lambda table: table.snapshots.rollback(tag="one"), lambda table: ids_of(table) == [0, 1]),
 }
 
 
@@ -463,8 +463,8 @@ def test_changes_that_the_server_makes(
 ) -> None:
     """Once, whatever becomes of the answer; when nobody can say whether it was made, that is said."""
     table = catalog.create_table("shop.t", rows(0))
-    table.create_tag("one")
-    table.create_branch("a", tag="one")
+    table.tags.create("one")
+    table.branches.create("a", tag="one")
     table.append(rows(2))
     if status is not None:
         server.faults = [Fault("POST", "", status, after)]
@@ -489,18 +489,18 @@ def test_changes_that_a_busy_server_puts_off(
     monkeypatch.setattr(rest_table.time, "sleep", waited.append)
     for change in (
         lambda: table.alter({"file.format": "orc"}),
-        lambda: table.create_tag("one", 1),
-        lambda: table.create_branch("b", "one"),
-        lambda: table.rollback(1),
+        lambda: table.tags.create("one", 1),
+        lambda: table.branches.create("b", "one"),
+        lambda: table.snapshots.rollback(1),
     ):
         server.faults = [Fault("POST", "", status, after, times=2, retry_after="7")]
         change()
     assert waited == ([] if after else [7.0] * 8)
-    assert (table.options["file.format"], list(table.tags()), table.branches()) == ("orc", ["one"], ["b"])
+    assert (table.options["file.format"], list(table.tags.list()), table.branches.list()) == ("orc", ["one"], ["b"])
     assert ids_of(catalog.table("shop.t")) == [0, 1]
     server.faults = [Fault("POST", "", status, times=99)]
     with pytest.raises(CommitOutcomeUnknownError, match="before doing it again"):
-        table.create_tag("two")
+        table.tags.create("two")
 
 
 @pytest.mark.parametrize("writes_files", [True, False])
@@ -515,9 +515,9 @@ def test_an_external_table(catalog: Catalog, server: RestCatalogServer, writes_f
     assert (altered.id, altered.field_names[-1]) == (1, "n")
     assert [body["action"] for body in server.changes] == ["addColumn"]
     catalog.table("shop.t").append(rows(2).append_column("n", pa.array([1, 2], pa.int32())))
-    table.create_tag("one")
-    table.create_branch("b", tag="one")
-    table.rollback(1)
+    table.tags.create("one")
+    table.branches.create("b", tag="one")
+    table.snapshots.rollback(1)
     assert ids_of(catalog.table("shop.t")) == [0, 1]
     assert (server.bodies, server.databases["shop"]["t"].get("tags")) == ([], None)
 
@@ -528,34 +528,34 @@ def test_tags_are_files_and_the_server_knows_them(
 ) -> None:
     server.tags = kept
     table = catalog.create_table("shop.t", rows(0))
-    table.create_tag("one", retain="3 h")
+    table.tags.create("one", retain="3 h")
     table.append(rows(2))
-    table.create_tag("two")
+    table.tags.create("two")
     described = server.databases["shop"]["t"]
     assert described.get("tags") == (["one", "two"] if kept == "elsewhere" else None)
-    assert list(table.tags()) == ["one", "two"]
-    assert json.loads(Path(table.store.paths.tag("one")).read_bytes())["tagTimeRetained"] == 10800
+    assert list(table.tags.list()) == ["one", "two"]
+    assert json.loads(Path(table._store.paths.tag("one")).read_bytes())["tagTimeRetained"] == 10800
     with pytest.raises(AlreadyExistsError):
-        table.create_tag("two")
-    table.expire_snapshots(retain_max=1, retain_min=1)
+        table.tags.create("two")
+    table.snapshots.expire(retain_max=1, retain_min=1)
     assert table.scan(tag="one").count() == 2
-    table.create_tag("again", snapshot=1)  # of the tag, which only files can tell
-    table.delete_tag("again")
+    table.tags.create("again", snapshot=1)  # of the tag, which only files can tell
+    table.tags.delete("again")
     assert table.scan(tag="one").count() == 2
-    table.delete_tag("one")
-    assert list(table.tags()) == ["two"] and described.get("tags", ["two"]) == ["two"]
-    assert ids_of(table) == [0, 1, 2, 3] and table.verify().ok
+    table.tags.delete("one")
+    assert list(table.tags.list()) == ["two"] and described.get("tags", ["two"]) == ["two"]
+    assert ids_of(table) == [0, 1, 2, 3] and table.maintenance.verify().ok
 
 
 def test_a_branch_goes_with_the_files_that_only_it_needs(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", rows(0))
-    table.create_tag("one")
-    table.create_branch("a", tag="one")
-    table.rollback(1)
-    assert table.delete_branch("a", dry_run=True).branches == ("a",)
-    assert table.branches() == ["a"]
-    assert table.delete_branch("a").branches == ("a",)
-    assert (table.branches(), ids_of(table)) == ([], [0, 1])
+    table.tags.create("one")
+    table.branches.create("a", tag="one")
+    table.snapshots.rollback(1)
+    assert table.branches.delete("a", dry_run=True).branches == ("a",)
+    assert table.branches.list() == ["a"]
+    assert table.branches.delete("a").branches == ("a",)
+    assert (table.branches.list(), ids_of(table)) == ([], [0, 1])
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ def test_a_change_of_what_is_not_there(
     table = catalog.create_table("shop.t", rows(0))
     server.faults = [Fault("POST", "/branches", 404, resource=resource)]
     with pytest.raises(error):
-        table.create_branch("b")
+        table.branches.create("b")
 
 
 def test_secrets_show_nowhere(catalog: Catalog, server: RestCatalogServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -575,14 +575,14 @@ def test_secrets_show_nowhere(catalog: Catalog, server: RestCatalogServer, caplo
     server.overrides |= {"data-token.enabled": "true", "header.x-api-key": "canary-header"}
     opened = open_catalog(server, **{"s3.secret-key": "canary-storage", "header.cookie": "canary-cookie"})
     table = opened.create_table("shop.t", rows(0))
-    table.create_tag("one")
+    table.tags.create("one")
     table.delete("id = 0")
     scan = table.scan("id > 0")
     shown = [
-        texts_of(opened, table, table.store, table.store.publisher, table.store.io, scan, scan.plan()),
-        texts_of(scan.explain(), scan.explain(analyze=True), table.snapshot()),
+        texts_of(opened, table, table._store, table._store.publisher, table._store.io, scan, scan.plan()),
+        texts_of(scan.explain(), scan.explain(analyze=True), table.snapshots.latest()),
         *(str(opened.system(name).to_pylist()) for name in ("catalog_options", "all_table_options")),
-        str(table.verify()), str(table.system("options")),
+        str(table.maintenance.verify()), str(table.system.read("options")),
     ]  # fmt: skip
     for status in (400, 401, 403, 404, 409, 500, 501):
         text = f"Bearer {TOKEN}, x-api-key: canary-header, canary-cookie, token={TOKEN} {TOKEN} ?sig=canary-x"
@@ -593,9 +593,9 @@ def test_secrets_show_nowhere(catalog: Catalog, server: RestCatalogServer, caplo
             shown.append("".join(traceback.format_exception(caught.value)))
     server.faults = []
     assert not [text for text in (*shown, caplog.text) if "canary" in text]
-    assert b"canary" not in pickle.dumps(table.store) + pickle.dumps(scan.plan().splits)
+    assert b"canary" not in pickle.dumps(table._store) + pickle.dumps(scan.plan().splits)
     assert not [p for p in Path(table.path).rglob("*") if p.is_file() and b"canary" in p.read_bytes()]
-    copy = Table(pickle.loads(pickle.dumps(table.store)))
+    copy = Table(pickle.loads(pickle.dumps(table._store)))
     with pytest.raises(UnsupportedError, match="without the catalog's token, and"):
         copy.append(rows(2))
 
@@ -606,7 +606,7 @@ def test_credentials_are_asked_for_before_they_expire(
 ) -> None:
     catalog.create_table("shop.t", SCHEMA)
     server.overrides["data-token.enabled"], server.token_life_ms = "true", life
-    store = open_catalog(server).table("shop.t").store
+    store = open_catalog(server).table("shop.t")._store
     server.log.clear()
     store.io.list(store.root)
     first = len([path for _, path in server.log if path.endswith("/token")])

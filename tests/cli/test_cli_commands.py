@@ -392,7 +392,7 @@ def test_an_option_may_name_the_key_of_a_created_table(tmp_path: Path, capsys: p
 
 def test_hints_are_in_the_words_of_the_command_line() -> None:
     arguments = partial(command_line, parsed(["write", "/t", "rows.csv", "--branch", "b"]))
-    assert in_shell("rescale it first, by table.rescale(4); nothing was published", arguments) == (
+    assert in_shell("rescale it first, by table.maintenance.rescale(4); nothing was published", arguments) == (
         "rescale it first, by paimon-pyds rescale /t --branch b 4; nothing was published"
     )
     assert in_shell("compact the table first, with full=True: it drops them", arguments) == (
@@ -401,7 +401,7 @@ def test_hints_are_in_the_words_of_the_command_line() -> None:
     assert in_shell("""table.alter(change_types={"it's": …})""", arguments).endswith(
         """alter /t --branch b --change-type 'it'"'"'s=…'"""
     )
-    assert in_shell("table.rescale(4)", None) == "table.rescale(4)"
+    assert in_shell("table.maintenance.rescale(4)", None) == "table.maintenance.rescale(4)"
 
 
 @pytest.mark.parametrize("text", ["1_0", "١", "²", "\u20031", "1.0", ""])

@@ -189,7 +189,7 @@ def test_errors_in_csv_name_line_column_and_value(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))  # type: ignore[arg-type]
     assert main(["write", table.path, "-", "--input-format", "csv"]) == 1
     assert message.removesuffix("at ") in capsys.readouterr().err
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None
 
 
 def test_errors_in_csv_of_a_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +231,7 @@ def test_inputs_that_were_meant_otherwise(
     path = str(tmp_path / "new") if "--create" in arguments else table.path
     assert main(["write", path, str(tmp_path / "rows.csv"), *arguments]) == 1
     assert message.replace("PATH", path) in capsys.readouterr().err
-    assert not (tmp_path / "new").exists() and table.snapshot() is None
+    assert not (tmp_path / "new").exists() and table.snapshots.latest() is None
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -259,7 +259,7 @@ def test_inputs_that_can_not_be_read(
     assert "unexpected" not in told
     if not (exists and b"caf" in data):
         assert message.replace("PATH", str(path)) in told
-    assert table is None or table.snapshot() is None
+    assert table is None or table.snapshots.latest() is None
     assert exists == (tmp_path / "t").exists()
 
 

@@ -93,12 +93,16 @@ def test_alter(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("id", "BIGINT"),
         ("remark", "STRING"),
     ]
-    assert (table.schema.fields[0].description, table.schema.fields[0].default, table.comment) == ("how many", "7", "x")
+    assert (table.schema.fields[0].description, table.schema.fields[0].default, table.schema.comment) == (
+        "how many",
+        "7",
+        "x",
+    )
     again = ("--set", "target-file-size=1 mb")
     assert _run(capsys, "alter", path, *again) == "nothing to change: schema 2 says so already\n"
     _run(capsys, "alter", path, "--unset", "target-file-size", "--comment", "", "--forbid-null", "n", status=1)
     _run(capsys, "alter", path, "--unset", "target-file-size", "--comment", "", "--column-default", "n=")
-    assert (table.options, table.comment) == ({"file-index.bitmap.columns": "id"}, None)
+    assert (table.options, table.schema.comment) == ({"file-index.bitmap.columns": "id"}, None)
     assert table.schema.fields[0].default is None
     assert "nothing to change is named" in _run(capsys, "alter", path, status=1)
     assert "--set takes KEY=VALUE" in _run(capsys, "alter", path, "--set", "bucket", status=1)

@@ -98,4 +98,4 @@ def _a_container(warehouse: Path) -> str:
     orders = f"{warehouse}/shop.db/orders"
     assert main(["alter", orders, "--set", "file-index.in-manifest-threshold=1b"]) == 0
     assert main(["index", "rewrite", orders, "--rebuild"]) == 0
-    return Table.open(orders).index_dump()[0].container
+    return Table.open(orders).index.dump()[0].container

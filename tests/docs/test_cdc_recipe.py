@@ -12,6 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.namespaces.tags import Tags
 from support.effort import SEED
 from support.fixtures import ROOT
 from support.snippets import run_typed
@@ -41,9 +42,9 @@ def test_a_copy_follows_its_source(tmp_path: Path) -> None:
         lambda: source.delete(f"id % 5 = {draw.randrange(5)}"),
         lambda: source.update({"n": "n + 1"}, f"id % 3 = {draw.randrange(3)}"),
         lambda: source.compact(full=True),
-        lambda: source.expire_snapshots(retain_max=1),
+        lambda: source.snapshots.expire(retain_max=1),
         lambda: source.overwrite([{"id": draw.randrange(20), "n": -1}]),
-        lambda: source.rollback(min(s.id for s in source.snapshots())),
+        lambda: source.snapshots.rollback(min(s.id for s in source.snapshots.list())),
         lambda: follow(source, copy),
     ]
     for _ in range(25):
@@ -60,7 +61,7 @@ def test_a_run_that_is_killed_before_its_tag_is_repeated(tmp_path: Path, monkeyp
     for change in (lambda: None, lambda: source.delete("id = 1"), lambda: source.append([{"id": 1, "n": 5}])):
         change()
         with monkeypatch.context() as patch:
-            patch.setattr(pp.Table, "create_tag", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(Tags, "create", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 follow(source, copy)
         assert _rows(copy) == _rows(source)
@@ -86,11 +87,11 @@ def test_each_change_comes_once_though_snapshots_expire(tmp_path: Path) -> None:
     each_change = _function("each_change")
     options = OPTIONS | {"changelog-producer": "lookup"}
     source = pp.Table.create(tmp_path / "source", "id BIGINT, n INT", primary_key="id", options=options)
-    source.reset_consumer("audit", 1)
+    source.maintenance.reset_consumer("audit", 1)
     seen: list[tuple[Any, ...]] = []
     for n in range(6):
         source.append([{"id": 1, "n": n}])
-        source.expire_snapshots(retain_max=1)
+        source.snapshots.expire(retain_max=1)
         if n % 2:
             seen += [tuple(row.values()) for batch in each_change(source, "audit") for row in batch.to_pylist()]
     wanted = [("+I", 1, 0)] + [(kind, 1, n + after) for n in range(5) for after, kind in enumerate(("-U", "+U"))]
@@ -102,7 +103,7 @@ def test_a_killed_run_gets_the_same_changes_again(tmp_path: Path) -> None:
     source = pp.Table.create(
         tmp_path / "t", [{"id": 1}], primary_key="id", options=OPTIONS | {"changelog-producer": "input"}
     )
-    source.reset_consumer("audit", 1)
+    source.maintenance.reset_consumer("audit", 1)
     source.append([{"id": 2}])
     first = next(iter(each_change(source, "audit"))).to_pylist()
     again = [row for batch in each_change(source, "audit") for row in batch.to_pylist()]

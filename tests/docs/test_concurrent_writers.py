@@ -53,20 +53,20 @@ OPERATIONS: dict[str, Callable[[pp.Table, int], Any]] = {
         _rows((3, 30), (100 + n, n)), "id", when_matched="update", when_not_matched="insert"
     ),
     "overwrite": lambda table, n: table.overwrite(_rows((7, n))),
-    "overwrite, expire": lambda table, n: (table.overwrite(_rows((7, n))), table.expire_snapshots(retain_max=1)),
+    "overwrite, expire": lambda table, n: (table.overwrite(_rows((7, n))), table.snapshots.expire(retain_max=1)),
     "truncate": lambda table, n: table.truncate(),
     "drop_partitions": lambda table, n: table.drop_partitions("p = 1"),
     "compact": lambda table, n: table.compact(full=True),
-    "rescale": lambda table, n: table.rescale(4),
+    "rescale": lambda table, n: table.maintenance.rescale(4),
     "alter": lambda table, n: table.alter(add_columns={f"c{n}": "INT"}),
     "alter, drop": lambda table, n: table.alter(drop_columns=["n"]),
     "alter, add": lambda table, n: table.alter(add_columns={"c": "INT"}),
-    "create_tag": lambda table, n: table.create_tag(f"t{n}"),
-    "create_branch": lambda table, n: table.create_branch(f"b{n}"),
-    "expire_snapshots": lambda table, n: table.expire_snapshots(retain_max=1),
-    "remove_orphan_files": lambda table, n: table.remove_orphan_files(dry_run=False),
-    "rollback": lambda table, n: table.rollback(1),
-    "fast_forward": lambda table, n: table.fast_forward("b"),
+    "create_tag": lambda table, n: table.tags.create(f"t{n}"),
+    "create_branch": lambda table, n: table.branches.create(f"b{n}"),
+    "expire_snapshots": lambda table, n: table.snapshots.expire(retain_max=1),
+    "remove_orphan_files": lambda table, n: table.maintenance.remove_orphan_files(dry_run=False),
+    "rollback": lambda table, n: table.snapshots.rollback(1),
+    "fast_forward": lambda table, n: table.branches.fast_forward("b"),
     "scan": lambda table, n: table.to_arrow(),
 }
 MEETINGS = {
@@ -156,9 +156,9 @@ def _made(kind: str) -> Files:
     table = _table(MemoryIO(files))
     table.append(_rows(*((i, i) for i in range(5))))
     table.append(_rows(*((i, i) for i in range(5, 10))))
-    table.create_tag("old", 1)
-    table.create_branch("b", "old")
-    pp.Table(table.store.for_branch("b")).append(_rows((70, 70)))
+    table.tags.create("old", 1)
+    table.branches.create("b", "old")
+    pp.Table(table._store.for_branch("b")).append(_rows((70, 70)))
     table.append(_rows((10, 10)))
     return files
 
@@ -176,9 +176,14 @@ def _done(operation: str, io: Any, number: int) -> str:
 def _state(files: Files) -> Any:
     METADATA_CACHE.clear()
     table = _table(MemoryIO(dict(files)))
-    assert not [f for f in table.verify().findings if f.severity == "error"]
+    assert not [f for f in table.maintenance.verify().findings if f.severity == "error"]
     found = table.to_arrow()
-    return found.column_names, sorted(map(str, found.to_pylist())), sorted(table.tags()), sorted(table.branches())
+    return (
+        found.column_names,
+        sorted(map(str, found.to_pylist())),
+        sorted(table.tags.list()),
+        sorted(table.branches.list()),
+    )
 
 
 @cache

@@ -223,10 +223,10 @@ def _make_with_states(path: Path) -> Path:
     for number in range(4):
         table.append(pa.table({"id": range(number * 15, number * 15 + 30), "v": [number] * 30}, schema))
         if number == 1:
-            table.create_tag("kept")
-            table.create_branch("other", "kept")
-    table.analyze()
-    table.expire_snapshots(retain_max=1)
+            table.tags.create("kept")
+            table.branches.create("other", "kept")
+    table.maintenance.analyze()
+    table.snapshots.expire(retain_max=1)
     consumer = path / "t" / "consumer" / "consumer-mine"
     consumer.parent.mkdir()
     consumer.write_text(json.dumps({"nextSnapshot": 5}))
@@ -244,11 +244,11 @@ def _ask_states(path: Path) -> list[Answer]:
         return copy.scan().to_arrow()
 
     return [
-        _answer(lambda: pp.Table.open(path).audit_log(options=changes).to_arrow()),
+        _answer(lambda: pp.Table.open(path).system.audit_log(options=changes).to_arrow()),
         _answer(lambda: pp.Table.open(path).scan(tag="kept").to_arrow()),
         _answer(lambda: pp.Table.open(path, branch="other").scan().to_arrow()),
-        _answer(lambda: pp.Table.open(path).system("consumers")),
-        _answer(lambda: pp.Table.open(path).system("statistics")),
+        _answer(lambda: pp.Table.open(path).system.read("consumers")),
+        _answer(lambda: pp.Table.open(path).system.read("statistics")),
         _answer(written_again),
     ]
 

@@ -97,7 +97,7 @@ class _ExpiringIO(FaultyIO):
                 other.append(_data(_OTHER))
             if self._moved:
                 other.compact(full=True, executor=_ONE)
-            other.expire_snapshots(retain_max=1, retain_min=1, older_than=0)
+            other.snapshots.expire(retain_max=1, retain_min=1, older_than=0)
         return super()._do(name, effect, half)
 
 
@@ -120,34 +120,34 @@ def _merged(table: pp.Table) -> None:
 
 
 def _rows_replaced(table: pp.Table) -> None:
-    unseen = _table(MemoryIO(table.store.io.files, "/1"), "/1")  # type: ignore[attr-defined]
+    unseen = _table(MemoryIO(table._store.io.files, "/1"), "/1")  # type: ignore[attr-defined]
     found = unseen.scan("id = 1", columns=["__paimon_file_path", "__paimon_row_index"]).to_arrow().to_pylist()
     places = {row["__paimon_file_path"]: BitMap([row["__paimon_row_index"]]) for row in found}
-    replace_rows(table.store, places, executor=_ONE)
+    replace_rows(table._store, places, executor=_ONE)
 
 
 def _indexed(table: pp.Table) -> None:
     table.alter({"file-index.bloom-filter.columns": "id"})
-    table.rewrite_file_index(executor=_ONE)
+    table.index.build(executor=_ONE)
 
 
 def _analyzed(table: pp.Table) -> None:
-    assert table.analyze() is not None
+    assert table.maintenance.analyze() is not None
 
 
 def _tagged(table: pp.Table) -> None:
-    table.create_tag("t")
+    table.tags.create("t")
     assert table.scan(tag="t").to_arrow().num_rows >= len(_START)
 
 
 def _cloned(table: pp.Table) -> None:
     target = TableStore(MemoryIO({}), "/copy")
-    clone(table.store, target, CloneOptions())
+    clone(table._store, target, CloneOptions())
     assert _rows(pp.Table(target)) in (_START, _START | _OTHER)
 
 
 def _unexisting_removed(table: pp.Table) -> None:
-    table.remove_unexisting_files(dry_run=False)
+    table.maintenance.remove_unexisting_files(dry_run=False)
 
 
 _OPERATIONS: dict[str, tuple[Callable[[pp.Table], Any], Callable[[Rows], Rows], tuple[str, ...]]] = {
@@ -171,12 +171,12 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], Any], Callable[[Rows], Rows], 
         ("rewrite", "vectors", "keys with vectors", "keys with a changelog", "keys that wait"),
     ),
     "sort": (lambda t: t.compact(order_by="n", executor=_ONE), _same, ("vectors",)),
-    "compact_manifests": (lambda t: t.compact_manifests(), _same, ("vectors",)),
+    "compact_manifests": (lambda t: t.maintenance.compact_manifests(), _same, ("vectors",)),
     "rewrite_file_index": (_indexed, _same, ("rewrite", "vectors", "keys")),
-    "rescale": (lambda t: t.rescale(3, executor=_ONE), _same, ("buckets", "keys with a changelog")),
+    "rescale": (lambda t: t.maintenance.rescale(3, executor=_ONE), _same, ("buckets", "keys with a changelog")),
     "analyze": (_analyzed, _same, ("vectors", "keys")),
     "drop_partitions": (lambda t: t.drop_partitions("p = 1"), _without(1, 3), ("vectors",)),
-    "expire_partitions": (lambda t: t.expire_partitions(options=_EXPIRY), _without(1, 3), ("vectors",)),
+    "expire_partitions": (lambda t: t.maintenance.expire_partitions(options=_EXPIRY), _without(1, 3), ("vectors",)),
     "remove_unexisting_files": (_unexisting_removed, _same, ("vectors",)),
     "create_tag": (_tagged, _same, ("vectors",)),
     "clone": (_cloned, _same, ("vectors",)),

@@ -35,16 +35,16 @@ def _made(*, behind: bool = False) -> dict[str, bytes]:
     create_table(MemoryIO(files), "/t", TableDefinition(from_arrow_schema(_SCHEMA), (), (), _OPTIONS))
     for id_ in range(2):
         table_in(files).append(pa.table({"id": [id_], "v": [10 * id_]}, _SCHEMA))
-    table_in(files).create_tag("old", 1)
-    table_in(files).create_branch("b", "old")
+    table_in(files).tags.create("old", 1)
+    table_in(files).branches.create("b", "old")
     for name, column in (("b", "theirs"), ("main", "ours")):
         table = table_in(files, name)
         table.alter(add_columns={column: "INT"}, drop_columns=["v"])
         for number in range(1 if (name == "main") == behind else 4):
             table.append({"id": [100 + number], column: [number]})
     branch = table_in(files, "b")
-    branch.create_tag("theirs")
-    table_in(files).create_tag("ours")
+    branch.tags.create("theirs")
+    table_in(files).tags.create("ours")
     return files
 
 
@@ -52,10 +52,10 @@ def _state(files: dict[str, bytes]) -> State:
     """Of the newest snapshot; the older ones, and tags, can be read, too, unless the fast-forward goes on later."""
     state, table = _newest(files), table_in(files)
     if not _told(files):
-        assert set(table_files(table.store)) <= set(files)
-        for id_ in table.store.snapshot_ids():
+        assert set(table_files(table._store)) <= set(files)
+        for id_ in table._store.snapshot_ids():
             table.scan(snapshot=id_).to_arrow()
-        for tag in table.tags():
+        for tag in table.tags.list():
             table.scan(tag=tag).to_arrow()
     return state
 
@@ -71,7 +71,7 @@ def _told(files: dict[str, bytes]) -> bool:
 
 
 def _forward(table: pp.Table) -> None:
-    table.fast_forward("b")
+    table.branches.fast_forward("b")
 
 
 def _before_and_after(start: dict[str, bytes]) -> tuple[State, State]:
@@ -106,12 +106,12 @@ def test_one_fault(mode: str, behind: bool) -> None:
                 undone, finished = undone + (state == before), finished + (state == after)
                 assert state == after or not told, (done[at], at)
             if told:
-                with pytest.raises(CommitError, match="run fast_forward"):
-                    table_in(files).delete_branch("b")
+                with pytest.raises(CommitError, match=r"run table\.branches\.fast_forward"):
+                    table_in(files).branches.delete("b")
             _forward(table_in(files))
             assert _state(files) == after, (done[at], at)
             assert not [path for path in files if "/snapshot/." in path], (done[at], at)
-            table_in(files).delete_branch("b")
+            table_in(files).branches.delete("b")
             assert _state(files) == after, (done[at], at)
     assert mode == DOWN or not LONG or (undone and finished)
 
@@ -135,43 +135,43 @@ def test_one_that_was_killed_is_undone_where_the_branch_is_gone() -> None:
 
 def _delete_branch(table: pp.Table) -> None:
     with suppress(CommitError):
-        table.delete_branch("b")
+        table.branches.delete("b")
 
 
 def _rename_branch(table: pp.Table) -> None:
-    table.rename_branch("b", "c")
+    table.branches.rename("b", "c")
 
 
 def _purge(table: pp.Table) -> None:
     with suppress(CommitError):
-        table.purge("t", named_states=True)
+        table.maintenance.purge("t", named_states=True)
 
 
 def _expire(table: pp.Table) -> None:
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
 
 
 def _expire_branch(table: pp.Table) -> None:
-    pp.Table(table.store.for_branch("b")).expire_snapshots(retain_max=1)
+    pp.Table(table._store.for_branch("b")).snapshots.expire(retain_max=1)
 
 
 def _roll_branch_back(table: pp.Table) -> None:
     with suppress(CommitError):
-        pp.Table(table.store.for_branch("b")).rollback(2)
+        pp.Table(table._store.for_branch("b")).snapshots.rollback(2)
 
 
 def _roll_back(table: pp.Table) -> None:
     with suppress(CommitError, NotFoundError):
-        table.rollback(2)
+        table.snapshots.rollback(2)
 
 
 def _delete_tag(table: pp.Table) -> None:
-    pp.Table(table.store.for_branch("b")).delete_tag("theirs")
+    pp.Table(table._store.for_branch("b")).tags.delete("theirs")
 
 
 def _tag(table: pp.Table) -> None:
     with suppress(NotFoundError):
-        table.create_tag("x", 2)
+        table.tags.create("x", 2)
 
 
 _BESIDE = (
@@ -212,9 +212,9 @@ def test_beside(beside: Callable[[pp.Table], None], behind: bool) -> None:
             moments := sampled(range(count), 12), each_moment(start, forward, beside, moments), strict=True
         ):
             assert _state(files) in allowed, at
-            for name in table_in(files).branches():
+            for name in table_in(files).branches.list():
                 branch = table_in(files, name)
-                assert set(table_files(branch.store)) <= set(files), at
+                assert set(table_files(branch._store)) <= set(files), at
             assert not [path for path in files if "/snapshot/." in path], at
 
 
@@ -225,7 +225,7 @@ def test_states_of_a_branch_that_goes_just_then_stay_away() -> None:
 
     def beside(table: pp.Table) -> None:
         try:
-            table.delete_branch("b")
+            table.branches.delete("b")
         except CommitError:
             refused.add(True)
 
@@ -242,16 +242,16 @@ def test_states_of_a_branch_that_goes_just_then_stay_away() -> None:
             forward(pp.Table(TableStore(BesideIO(files, at, partial(beside, table_in(files))), "/t")))
             assert _state(files) in ((before, after) if not refused else (after,)), at
             with suppress(BranchNotFoundError):
-                table_in(files).delete_branch("b")
+                table_in(files).branches.delete("b")
             _state(files)
 
 
 def test_a_tag_of_the_branch_that_is_deleted_later_goes_alone() -> None:
     files = _made()
     _forward(table_in(files))
-    table_in(files, "b").delete_tag("theirs")
+    table_in(files, "b").tags.delete("theirs")
     state = _state(files)
-    table_in(files).delete_tag("theirs")
+    table_in(files).tags.delete("theirs")
     with pytest.raises(TagNotFoundError):
-        table_in(files).delete_tag("theirs")
+        table_in(files).tags.delete("theirs")
     assert _state(files) == state

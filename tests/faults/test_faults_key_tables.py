@@ -73,7 +73,7 @@ _WRITES: dict[str, Callable[[pp.Table], object]] = {
     "minor": lambda table: table.compact(executor=_ONE),
     "full": lambda table: table.compact(full=True, executor=_ONE),
     "delete": lambda table: table.delete("v = 1", executor=_ONE),
-    "rescale": lambda table: table.rescale(3, executor=_ONE),
+    "rescale": lambda table: table.maintenance.rescale(3, executor=_ONE),
     "update": lambda table: table.update({"v": "v + 10"}, "k > 3", executor=_ONE),
 }
 
@@ -250,10 +250,10 @@ def test_row_kinds_that_are_none(prepared: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_level_that_overlaps(prepared: Path) -> None:
     table = pp.Table.open(prepared)
-    entries = live_of(table.store, table.snapshot())
+    entries = live_of(table._store, table.snapshots.latest())
     entries = entries.filter(pc.equal(entries["level"], 0))
     at = entries.schema.get_field_index("level")
     lifted = entries.set_column(at, entries.schema.field(at), pa.array([2] * entries.num_rows, pa.int32()))
     change = Increment(kind=CommitKind.COMPACT, deleted=entries, replacements=lifted)
-    assert commit(table.store, Changes([change]), TableOptions(table.options))
+    assert commit(table._store, Changes([change]), TableOptions(table.options))
     _refuse(table, "not sorted by its keys|a key twice")

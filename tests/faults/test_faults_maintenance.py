@@ -39,16 +39,16 @@ def _make(path: Path) -> pp.Table:
     table = pp.Table.create(path, _SCHEMA, options=options)
     for number in range(3):
         table.append(pa.table({"id": [number, 10 + number]}, _SCHEMA))
-    table.create_tag("old", 2)
+    table.tags.create("old", 2)
     table.delete("id = 1")
     table.compact(full=True)
-    table.create_branch("b", "old")
+    table.branches.create("b", "old")
     branch = pp.Table.open(path, branch="b")
     branch.append(pa.table({"id": [100]}, _SCHEMA))
     branch.compact(full=True)
-    branch.delete_tag("old")
+    branch.tags.delete("old")
     table.append(pa.table({"id": [50]}, _SCHEMA))
-    table.create_tag("new")
+    table.tags.create("new")
     return table
 
 
@@ -58,8 +58,8 @@ def _make_partitioned(path: Path) -> pp.Table:
     table = pp.Table.create(path, schema, partition_by=["day"], options=options)
     for number in range(2):
         table.append(pa.table({"day": [1, 2, 3], "id": [number, 10 + number, 20 + number]}, schema))
-    table.create_tag("old", 1)
-    table.mark_partitions_done({"day": 1})
+    table.tags.create("old", 1)
+    table.maintenance.mark_partitions_done({"day": 1})
     return table
 
 
@@ -69,43 +69,43 @@ def _longer_changelogs(table: pp.Table) -> None:
 
 def _expired_changelogs(table: pp.Table) -> None:
     _longer_changelogs(table)
-    table.expire_snapshots(retain_max=2)
+    table.snapshots.expire(retain_max=2)
 
 
 def _expired_tag(table: pp.Table) -> None:
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
 
 
 def _short_tags(table: pp.Table) -> None:
     """One has outlived its time, and its snapshot has expired."""
-    table.create_tag("short", 3, retain="1 ms")
-    table.expire_snapshots(retain_max=1)
+    table.tags.create("short", 3, retain="1 ms")
+    table.snapshots.expire(retain_max=1)
 
 
 def _make_tags(table: pp.Table) -> None:
     options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
-    create_due_tags(table.store, TableOptions({**table.options, **options}))
+    create_due_tags(table._store, TableOptions({**table.options, **options}))
 
 
 def _orphans(table: pp.Table) -> None:
-    table.rollback(4)
+    table.snapshots.rollback(4)
     for part in ("bucket-0/data-x.parquet", "manifest/manifest-x-0"):
-        table.store.io.write_bytes(f"{table.path}/{part}", b"x")
+        table._store.io.write_bytes(f"{table.path}/{part}", b"x")
     time.sleep(0.002)  # a file of this very millisecond counts as new
 
 
 def _damaged_index(table: pp.Table) -> None:
     table.alter({"file-index.bitmap.columns": "id", "file-index.in-manifest-threshold": "1 b"})
-    table.rewrite_file_index()
-    table.expire_snapshots(retain_max=1)
-    latest = table.snapshot()
+    table.index.build()
+    table.snapshots.expire(retain_max=1)
+    latest = table.snapshots.latest()
     assert latest is not None
-    Path(min(path for path in snapshot_files(table.store, latest) if path.endswith(".index"))).unlink()
+    Path(min(path for path in snapshot_files(table._store, latest) if path.endswith(".index"))).unlink()
 
 
 def _dangling_hints(table: pp.Table) -> None:
-    for hint in (table.store.paths.latest_hint, table.store.paths.earliest_hint):
-        table.store.io.replace(hint, b"99")
+    for hint in (table._store.paths.latest_hint, table._store.paths.earliest_hint):
+        table._store.io.replace(hint, b"99")
 
 
 def _killed_expiry(table: pp.Table) -> None:
@@ -120,45 +120,49 @@ def _killed_expiry(table: pp.Table) -> None:
         _expire_on(FaultyIO(io.done.index("delete"), AFTER, forever="down"), Path(table.path))
 
 
+def _purge(table: pp.Table) -> None:
+    table.maintenance.purge(table.path.rpartition("/")[2], named_states=True)
+
+
 def _expire_on(io: FaultyIO, path: Path) -> None:
-    pp.Table(TableStore(io, str(path))).expire_snapshots(retain_max=2)
+    pp.Table(TableStore(io, str(path))).snapshots.expire(retain_max=2)
 
 
 _ALL_PARTITIONS = {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"}
 _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], object]]] = {
     # name: what comes before, the operation
-    "expire": (lambda t: None, lambda t: t.expire_snapshots(retain_max=2)),
-    "expire but changelogs": (_longer_changelogs, lambda t: t.expire_snapshots(retain_max=2)),
-    "expire changelogs": (_expired_changelogs, lambda t: t.expire_changelogs(everything=True)),
-    "expire some changelogs": (_expired_changelogs, lambda t: t.expire_changelogs(retain_max=5)),
-    "rollback of changelogs": (_expired_changelogs, lambda t: t.rollback("old")),
-    "delete tag before changelogs": (_expired_changelogs, lambda t: t.delete_tag("old")),
-    "purge of changelogs": (_expired_changelogs, lambda t: t.purge(t.path.rpartition("/")[2], named_states=True)),
-    "create tag": (lambda t: None, lambda t: t.create_tag("x", 3)),
-    "replace tag": (_expired_tag, lambda t: t.create_tag("old", replace=True)),
-    "rename tag": (lambda t: None, lambda t: t.rename_tag("old", "older")),
-    "delete tag": (_expired_tag, lambda t: t.delete_tag("old")),
-    "create branch": (lambda t: None, lambda t: t.create_branch("c", "old")),
-    "delete branch": (_expired_tag, lambda t: t.delete_branch("b")),
-    "fast forward": (lambda t: None, lambda t: t.fast_forward("b")),
-    "rollback": (lambda t: None, lambda t: t.rollback(4)),
-    "compact manifests": (lambda t: None, lambda t: t.compact_manifests()),
-    "analyze": (lambda t: None, lambda t: t.statistics() or t.analyze()),
-    "purge": (lambda t: None, lambda t: t.purge(t.path.rpartition("/")[2], named_states=True)),
+    "expire": (lambda t: None, lambda t: t.snapshots.expire(retain_max=2)),
+    "expire but changelogs": (_longer_changelogs, lambda t: t.snapshots.expire(retain_max=2)),
+    "expire changelogs": (_expired_changelogs, lambda t: t.snapshots.expire_changelogs(everything=True)),
+    "expire some changelogs": (_expired_changelogs, lambda t: t.snapshots.expire_changelogs(retain_max=5)),
+    "rollback of changelogs": (_expired_changelogs, lambda t: t.snapshots.rollback("old")),
+    "delete tag before changelogs": (_expired_changelogs, lambda t: t.tags.delete("old")),
+    "purge of changelogs": (_expired_changelogs, _purge),
+    "create tag": (lambda t: None, lambda t: t.tags.create("x", 3)),
+    "replace tag": (_expired_tag, lambda t: t.tags.create("old", replace=True)),
+    "rename tag": (lambda t: None, lambda t: t.tags.rename("old", "older")),
+    "delete tag": (_expired_tag, lambda t: t.tags.delete("old")),
+    "create branch": (lambda t: None, lambda t: t.branches.create("c", "old")),
+    "delete branch": (_expired_tag, lambda t: t.branches.delete("b")),
+    "fast forward": (lambda t: None, lambda t: t.branches.fast_forward("b")),
+    "rollback": (lambda t: None, lambda t: t.snapshots.rollback(4)),
+    "compact manifests": (lambda t: None, lambda t: t.maintenance.compact_manifests()),
+    "analyze": (lambda t: None, lambda t: t.maintenance.statistics() or t.maintenance.analyze()),
+    "purge": (lambda t: None, _purge),
     "truncate": (lambda t: None, lambda t: t.truncate()),
     "drop partitions": (lambda t: None, lambda t: t.drop_partitions([{"day": 1}, {"day": 3}])),
-    "mark partitions": (lambda t: None, lambda t: t.mark_partitions_done([{"day": 1}, {"day": 2}])),
-    "expire partitions": (lambda t: None, lambda t: t.expire_partitions(options=_ALL_PARTITIONS)),
-    "expire tags": (_short_tags, lambda t: t.expire_tags()),
+    "mark partitions": (lambda t: None, lambda t: t.maintenance.mark_partitions_done([{"day": 1}, {"day": 2}])),
+    "expire partitions": (lambda t: None, lambda t: t.maintenance.expire_partitions(options=_ALL_PARTITIONS)),
+    "expire tags": (_short_tags, lambda t: t.tags.expire()),
     "automatic tags": (lambda t: None, _make_tags),
-    "rename branch": (lambda t: None, lambda t: t.rename_branch("b", "c")),
-    "orphans": (_orphans, lambda t: t.remove_orphan_files("0 s", dry_run=False)),
-    "repair an index": (_damaged_index, lambda t: t.repair()),
-    "repair": (_dangling_hints, lambda t: t.repair()),
-    "repair a killed expiry": (_killed_expiry, lambda t: t.repair()),
-    "set consumer": (lambda t: t.reset_consumer("c", 2), lambda t: t.reset_consumer("c", 4)),
-    "forget consumers": (lambda t: t.reset_consumer("c", 2), lambda t: t.clear_consumers()),
-    "rollback to a tag": (_expired_tag, lambda t: t.rollback("old")),
+    "rename branch": (lambda t: None, lambda t: t.branches.rename("b", "c")),
+    "orphans": (_orphans, lambda t: t.maintenance.remove_orphan_files("0 s", dry_run=False)),
+    "repair an index": (_damaged_index, lambda t: t.maintenance.repair()),
+    "repair": (_dangling_hints, lambda t: t.maintenance.repair()),
+    "repair a killed expiry": (_killed_expiry, lambda t: t.maintenance.repair()),
+    "set consumer": (lambda t: t.maintenance.reset_consumer("c", 2), lambda t: t.maintenance.reset_consumer("c", 4)),
+    "forget consumers": (lambda t: t.maintenance.reset_consumer("c", 2), lambda t: t.maintenance.clear_consumers()),
+    "rollback to a tag": (_expired_tag, lambda t: t.snapshots.rollback("old")),
 }  # fmt: skip
 _INTERRUPTED = "interrupted"
 """By Ctrl-C, before the call has an effect or after it: that passes by what catches errors."""
@@ -172,19 +176,19 @@ _FINISHED = (AlreadyExistsError, NotFoundError)
 def _states(table: pp.Table) -> dict[tuple[str, str, object], list[str]]:
     """What each state that can be named shows; those that expire just now can't be read any more."""
     found: dict[tuple[str, str, object], list[str]] = {}
-    for name in ("main", *table.branches()):
+    for name in ("main", *table.branches.list()):
         branch = pp.Table.open(table.path, branch=name)
         found[name, "latest", None] = rows_of(branch)
-        found[name, "consumers", None] = [f"{id_}: {next_}" for id_, next_ in branch.consumers().items()]
-        found |= {(name, "tag", tag): rows_of(branch, tag=tag) for tag in branch.tags()}
-        for id_ in branch.store.snapshot_ids():
+        found[name, "consumers", None] = [f"{id_}: {next_}" for id_, next_ in branch.maintenance.consumers().items()]
+        found |= {(name, "tag", tag): rows_of(branch, tag=tag) for tag in branch.tags.list()}
+        for id_ in branch._store.snapshot_ids():
             try:
                 found[name, "snapshot", id_] = rows_of(branch, snapshot=id_)
             except NotFoundError:
                 found[name, "snapshot", id_] = []
         if "changelog.num-retained.min" not in branch.options:
             continue
-        for id_ in (*expired_changelogs(branch.store), *branch.store.snapshot_ids()):
+        for id_ in (*expired_changelogs(branch._store), *branch._store.snapshot_ids()):
             try:
                 found[name, "changes", id_] = rows_of(branch, options={"incremental-between": f"{id_ - 1},{id_}"})
             except NotFoundError:
@@ -234,11 +238,11 @@ class _Case:
             _OPERATIONS[name][1](table)
         assert _states(table) == self.after, case
         if name == "repair an index":  # but for the snapshot before; an old hint keeps it, as a rollback may have begun
-            table.store.io.delete([table.store.paths.latest_hint])
-            table.expire_snapshots(retain_max=1)
-            assert table.verify().ok, case
-        finish_expiry(table.store, table.store.earliest_snapshot_id() or 0)  # as the next expiry does
-        missing = set(table_files(table.store)) - files_there(path)
+            table._store.io.delete([table._store.paths.latest_hint])
+            table.snapshots.expire(retain_max=1)
+            assert table.maintenance.verify().ok, case
+        finish_expiry(table._store, table._store.earliest_snapshot_id() or 0)  # as the next expiry does
+        missing = set(table_files(table._store)) - files_there(path)
         assert not missing, case
         if name in ("expire", "expire changelogs", "repair a killed expiry", "orphans"):
             is_exact(table)
@@ -247,8 +251,8 @@ class _Case:
         if name == "mark partitions":
             assert sorted(_marked(path)) == ["day=1", "day=2"], case
         if name.startswith("repair"):
-            assert read_hint(table.store.io, table.store.paths.latest_hint) != 99, case
-            assert read_hint(table.store.io, table.store.paths.earliest_hint) != 99, case
+            assert read_hint(table._store.io, table._store.paths.latest_hint) != 99, case
+            assert read_hint(table._store.io, table._store.paths.earliest_hint) != 99, case
         shutil.rmtree(path)
 
 
@@ -284,7 +288,7 @@ def _faulty(at: int, mode: str) -> FaultyIO:
 
 def test_one_fault_of_a_copy(tmp_path: Path) -> None:
     """No file of a copy that failed is left, and no table; or a whole one, where it was interrupted at its end."""
-    store = _make(tmp_path / "t").store
+    store = _make(tmp_path / "t")._store
     rows, io = rows_of(pp.Table(store)), FaultyIO()
     clone(store, TableStore(io, str(tmp_path / "all")), CloneOptions())
     for at, done in sampled(enumerate(io.done), 12):
@@ -295,7 +299,7 @@ def test_one_fault_of_a_copy(tmp_path: Path) -> None:
             except (PaimonError, KeyboardInterrupt):
                 if mode == _INTERRUPTED and (path / "schema").exists():
                     assert rows_of(pp.Table.open(path)) == rows, (done, at)
-                    assert pp.Table.open(path).verify().ok, (done, at)
+                    assert pp.Table.open(path).maintenance.verify().ok, (done, at)
                     continue
                 left = [str(f) for f in path.rglob("*") if f.is_file()]
                 if not (done == "create" and mode in (AFTER, _INTERRUPTED)):  # nobody knows whose that is
@@ -313,7 +317,7 @@ sys.path[:0] = sys.argv[3:]
 import paimon_pyds as pp
 from test_faults_maintenance import _OPERATIONS
 table = pp.Table.open(sys.argv[1])
-table.snapshot()
+table.snapshots.latest()
 print("ready", flush=True)
 _OPERATIONS[sys.argv[2]][1](table)
 """
@@ -321,9 +325,9 @@ _KILLED_COPY = """
 import sys
 import paimon_pyds as pp
 table = pp.Table.open(sys.argv[1])
-table.snapshot()
+table.snapshots.latest()
 print("ready", flush=True)
-table.clone(sys.argv[2])
+table.maintenance.clone(sys.argv[2])
 """
 _MOMENTS = 5 if LONG else 1
 
@@ -353,12 +357,12 @@ def _kill(command: list[str], pause: float) -> None:
 def test_a_copy_that_is_killed_at_any_moment_can_be_made_again(tmp_path: Path) -> None:
     table = _make(tmp_path / "t")
     rows, started = rows_of(table), time.monotonic()
-    table.clone(tmp_path / "whole")
+    table.maintenance.clone(tmp_path / "whole")
     seconds = time.monotonic() - started
     for moment in range(4 * _MOMENTS):
         copy, pause = tmp_path / f"copy-{moment}", random.uniform(0, 1.5) * seconds
         _kill([sys.executable, "-c", _KILLED_COPY, table.path, str(copy)], pause)
         if not (copy / "schema").exists():
-            table.clone(copy)
+            table.maintenance.clone(copy)
         assert rows_of(pp.Table.open(copy)) == rows, pause
-        assert pp.Table.open(copy).verify().ok, pause
+        assert pp.Table.open(copy).maintenance.verify().ok, pause

@@ -68,13 +68,13 @@ class _World:
     def check(self) -> None:
         METADATA_CACHE.clear()
         table = pp.Table(TableStore(MemoryIO(self.files), "/t"))
-        assert set(table_files(table.store)) <= set(self.files)
-        for name in ("main", *table.branches()):
-            branch = pp.Table(table.store.for_branch(name))
-            for id_ in branch.store.snapshot_ids():
+        assert set(table_files(table._store)) <= set(self.files)
+        for name in ("main", *table.branches.list()):
+            branch = pp.Table(table._store.for_branch(name))
+            for id_ in branch._store.snapshot_ids():
                 if name == "main":
                     assert _ids(branch, snapshot=id_) == self.rows[id_], id_
-            for tag, snapshot in branch.tags().items():
+            for tag, snapshot in branch.tags.list().items():
                 assert _ids(branch, tag=tag) == self.rows[snapshot.id], (name, tag)
 
 
@@ -88,7 +88,7 @@ def _expiring(world: _World) -> Callable[[pp.Table], None]:
     def run(table: pp.Table) -> None:
         for retain in keep:
             with suppress(CommitError):
-                table.expire_snapshots(retain_max=retain)
+                table.snapshots.expire(retain_max=retain)
 
     return run
 
@@ -108,16 +108,16 @@ def _tagging(world: _World, name: str) -> Callable[[pp.Table], None]:
 
     def run(table: pp.Table) -> None:
         with suppress(NotFoundError):
-            table.create_tag(name, ids)
+            table.tags.create(name, ids)
             if deleted % 3 == 0:
-                table.delete_tag(name)
+                table.tags.delete(name)
             elif renamed % 2:
-                table.rename_tag(name, f"{name} renamed")
+                table.tags.rename(name, f"{name} renamed")
         with suppress(NotFoundError, AlreadyExistsError):
-            table.create_tag(name)
-            table.create_branch(f"of {name}", name)
+            table.tags.create(name)
+            table.branches.create(f"of {name}", name)
             if deleted % 2:
-                table.delete_tag(name)
+                table.tags.delete(name)
 
     return run
 
@@ -170,7 +170,7 @@ def test_changelogs_that_expire_beside_snapshots_tags_and_readers() -> None:
         def expiring(table: pp.Table) -> None:
             for _ in range(3):
                 with suppress(CommitError):
-                    table.expire_changelogs(retain_max=stay)
+                    table.snapshots.expire_changelogs(retain_max=stay)
 
         world.actors = [_expiring(world), _writing(world), _reading_changes(world), expiring, _tagging(world, "a")]
         world.run(seed)
@@ -184,16 +184,16 @@ def test_tags_that_go_beside_others_and_branches() -> None:
         METADATA_CACHE.clear()
         world = _World(seed)
         table = pp.Table(TableStore(MemoryIO(world.files), "/t"))
-        table.create_tag("old", 2)
-        table.expire_snapshots(retain_max=1)
+        table.tags.create("old", 2)
+        table.snapshots.expire(retain_max=1)
 
         def branching(table: pp.Table) -> None:
             with suppress(NotFoundError):
-                table.create_branch("b", "old")
-                table.create_tag("again", 2)
+                table.branches.create("b", "old")
+                table.tags.create("again", 2)
 
         def deleting(table: pp.Table) -> None:
-            table.delete_tag("old")
+            table.tags.delete("old")
 
         world.actors = [branching, deleting, _expiring(world), _writing(world)]
         world.run(seed)
@@ -210,7 +210,7 @@ def test_rollback_beside_a_writer_and_expiry() -> None:
 
         def rolling(table: pp.Table, target: int = target) -> None:
             with suppress(NotFoundError, CommitError):
-                table.rollback(target)
+                table.snapshots.rollback(target)
 
         def writing(table: pp.Table, done: list[int] = done) -> None:
             for number in range(3):
@@ -222,10 +222,10 @@ def test_rollback_beside_a_writer_and_expiry() -> None:
         world.run(seed)
         METADATA_CACHE.clear()
         table = pp.Table(TableStore(MemoryIO(world.files), "/t"))
-        assert set(table_files(table.store)) <= set(world.files), seed
-        for id_ in expired_changelogs(table.store):
+        assert set(table_files(table._store)) <= set(world.files), seed
+        for id_ in expired_changelogs(table._store):
             assert id_ > target or _changes(table, id_) == world.changes[id_], (seed, id_)
-        ids = table.store.snapshot_ids()
+        ids = table._store.snapshot_ids()
         assert ids == list(range(ids[0], ids[-1] + 1)), seed
         rows = _ids(table)
         first = [row for row in rows if row < 100]
@@ -249,22 +249,22 @@ def test_four_writers_beside_expiry_orphan_removal_branches_and_pinned_readers()
         METADATA_CACHE.clear()
         world, written = _World(seed), list[int]()
         table = pp.Table(TableStore(MemoryIO(world.files), "/t"))
-        table.create_tag("old", 2)
-        table.create_branch("b", "old")
+        table.tags.create("old", 2)
+        table.branches.create("b", "old")
         if seed % 2:
-            table.store.io.write_bytes(table.store.paths.consumer("reader"), b'{"nextSnapshot":4}')
-        table.expire_snapshots(retain_max=3)
+            table._store.io.write_bytes(table._store.paths.consumer("reader"), b'{"nextSnapshot":4}')
+        table.snapshots.expire(retain_max=3)
         world.actors = [
             *(_appending(number, written) for number in (1000, 2000, 3000, 4000)),
             _expiring(world), _removing_orphans, _pinned(world, seed % 2), _branching(world),
         ]  # fmt: skip
         world.run(seed, partial(_aged, frozenset(world.files)))
         METADATA_CACHE.clear()
-        assert set(table_files(table.store)) <= set(world.files), seed
+        assert set(table_files(table._store)) <= set(world.files), seed
         assert set(written) <= set(_ids(table)), seed
         assert not seed % 2 or _ids(table, snapshot=4) == world.rows[4], seed  # which the consumer reads next
-        for name in table.branches():
-            assert _ids(pp.Table(table.store.for_branch(name))) == world.rows[2], (seed, name)
+        for name in table.branches.list():
+            assert _ids(pp.Table(table._store.for_branch(name))) == world.rows[2], (seed, name)
 
 
 def _aged(old: frozenset[str], schedule: Schedule, number: int, files: dict[str, bytes]) -> ActorIO:
@@ -284,7 +284,7 @@ def _appending(first: int, written: list[int]) -> Callable[[pp.Table], None]:
 
 def _removing_orphans(table: pp.Table) -> None:
     for _ in range(2):
-        table.remove_orphan_files(1000, dry_run=False)
+        table.maintenance.remove_orphan_files(1000, dry_run=False)
 
 
 def _pinned(world: _World, kept: int) -> Callable[[pp.Table], None]:
@@ -313,12 +313,12 @@ def _branching(world: _World) -> Callable[[pp.Table], None]:
         name = "b"
         for step in order:
             if step == 0:
-                table.rename_branch(name, f"{name} again")
+                table.branches.rename(name, f"{name} again")
                 name = f"{name} again"
             elif step == 1:
-                table.create_branch("c", "old")
-                table.create_branch("d", "old")
-            elif "c" in table.branches():
-                table.delete_branch("c")
+                table.branches.create("c", "old")
+                table.branches.create("d", "old")
+            elif "c" in table.branches.list():
+                table.branches.delete("c")
 
     return run

@@ -129,7 +129,7 @@ def _rows(path: Path) -> Any:
 
 
 def _snapshots(path: Path) -> int:
-    return max(s.id for s in calls.opened(path).snapshots())
+    return max(s.id for s in calls.opened(path).snapshots.list())
 
 
 @pytest.fixture(scope="module")

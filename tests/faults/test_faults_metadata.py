@@ -43,7 +43,7 @@ def _table(path: Path, options: dict[str, str] | None = None) -> pp.Table:
 
 
 def _snapshot(table: pp.Table) -> Snapshot:
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     return snapshot
 
@@ -51,11 +51,11 @@ def _snapshot(table: pp.Table) -> Snapshot:
 def _vector_of(table: pp.Table, positions: BitMap) -> None:
     """Commit a deletion vector as a writer would that doesn't know how many rows the file has."""
     options = TableOptions(table.options)
-    live = live_of(table.store, table.snapshot())
-    files = VectorFiles(table.store, table.schema, options, (), live)
+    live = live_of(table._store, table.snapshots.latest())
+    files = VectorFiles(table._store, table.schema, options, (), live)
     made = files.write({(EMPTY_ROW, 0): {live["file_name"][0].as_py(): positions}})
     changes = Changes([Increment(index_entries=made.entries, kind=CommitKind.OVERWRITE)])
-    assert commit(table.store, changes, options) is not None
+    assert commit(table._store, changes, options) is not None
 
 
 READS: dict[str, Callable[[pp.Table], Any]] = {
@@ -83,7 +83,7 @@ def test_a_vector_with_positions_beyond_the_file(tmp_path: Path, read: Callable[
 
 def _rewrite_manifest(table: pp.Table, column: str, value: int) -> None:
     """Put a number into the first entry of the newest manifest, and its new size into the list."""
-    store, snapshot = table.store, _snapshot(table)
+    store, snapshot = table._store, _snapshot(table)
     (manifest,) = ManifestReader(store).delta(snapshot)
     path = Path(store.paths.manifest(manifest.file_name))
     entries = decode_manifest(path.read_bytes(), str(path))
@@ -94,7 +94,7 @@ def _rewrite_manifest(table: pp.Table, column: str, value: int) -> None:
 
 
 def _rewrite_list(table: pp.Table, change: Callable[[ManifestFile], ManifestFile]) -> None:
-    store, snapshot = table.store, _snapshot(table)
+    store, snapshot = table._store, _snapshot(table)
     path = Path(store.paths.manifest(snapshot.delta_manifest_list))
     data = encode_manifest_list(map(change, decode_manifest_list(path.read_bytes(), str(path))), "zstd")
     path.write_bytes(data)
@@ -103,7 +103,7 @@ def _rewrite_list(table: pp.Table, change: Callable[[ManifestFile], ManifestFile
 
 def _rewrite_snapshot(table: pp.Table, **changes: Any) -> None:
     snapshot = _snapshot(table)
-    Path(table.store.paths.snapshot(snapshot.id)).write_text(snapshot_to_json(replace(snapshot, **changes)))
+    Path(table._store.paths.snapshot(snapshot.id)).write_text(snapshot_to_json(replace(snapshot, **changes)))
     METADATA_CACHE.clear()
 
 
@@ -155,7 +155,7 @@ def test_a_manifest_list_that_is_wrong_about_its_manifest(
 def test_a_manifest_list_cut_between_its_blocks(tmp_path: Path) -> None:
     """What is left is a list without manifests; only its size tells."""
     table = _table(tmp_path)
-    path = Path(table.store.paths.manifest(_snapshot(table).delta_manifest_list))
+    path = Path(table._store.paths.manifest(_snapshot(table).delta_manifest_list))
     data = path.read_bytes()
     sync = data[-16:]
     path.write_bytes(data[: data.index(sync) + 16])
@@ -168,7 +168,7 @@ def test_a_manifest_list_cut_between_its_blocks(tmp_path: Path) -> None:
 def _rewrite_ranges(table: pp.Table, change: Callable[[DeletionRange], DeletionRange]) -> None:
     name = _snapshot(table).index_manifest
     assert name is not None
-    path = Path(table.store.paths.manifest(name))
+    path = Path(table._store.paths.manifest(name))
 
     def changed(entry: IndexEntry) -> IndexEntry:
         return replace(entry, deletion_ranges=tuple(map(change, entry.deletion_ranges or ())))

@@ -39,54 +39,56 @@ def _made(*, changelogs: bool, branches: Sequence[str], tag: bool) -> dict[str, 
     table = pp.Table(store)
     for id_ in range(3):
         table.append(_rows(id_))
-    table.create_tag("old", 2)
+    table.tags.create("old", 2)
     table.overwrite(_rows(9))
     table.append(_rows(10))
     for branch in branches:
-        table.create_branch(branch, "old")
-        table_in(files, branch).delete_tag("old")
+        table.branches.create(branch, "old")
+        table_in(files, branch).tags.delete("old")
     if not tag:
-        table.delete_tag("old")
-    table.expire_snapshots(retain_max=1)
+        table.tags.delete("old")
+    table.snapshots.expire(retain_max=1)
     return files
 
 
 def _branch_of_the_tag(table: pp.Table) -> None:
-    table.create_branch("c", "old")
-    table.delete_tag("old")
+    table.branches.create("c", "old")
+    table.tags.delete("old")
 
 
 def _renamed(table: pp.Table) -> None:
-    table.rename_branch("b", "c")
+    table.branches.rename("b", "c")
 
 
 def _renamed_tag(table: pp.Table) -> None:
-    table.rename_tag("old", "older")
+    table.tags.rename("old", "older")
 
 
 def _forwarded(table: pp.Table) -> None:
-    table.fast_forward("b")
-    table.delete_branch("b")
+    table.branches.fast_forward("b")
+    table.branches.delete("b")
 
 
 def _rolled_back(table: pp.Table) -> None:
     with suppress(CommitError):  # snapshots expire just now
-        table.rollback("old")
-        table.delete_tag("old")
+        table.snapshots.rollback("old")
+        table.tags.delete("old")
 
 
 def _delete_tag(table: pp.Table) -> None:
     with suppress(TagNotFoundError):  # the forwarded branch has no such tag
-        table.delete_tag("x")
+        table.tags.delete("x")
 
 
 _REMOVALS: dict[str, Callable[[pp.Table], object]] = {
-    "orphans": lambda table: table.remove_orphan_files(dry_run=False),
-    "orphans by workers": lambda table: table.remove_orphan_files(dry_run=False, executor=ShufflingWorkers()),
-    "delete_branch": lambda table: table.delete_branch("x"),
+    "orphans": lambda table: table.maintenance.remove_orphan_files(dry_run=False),
+    "orphans by workers": lambda table: table.maintenance.remove_orphan_files(
+        dry_run=False, executor=ShufflingWorkers()
+    ),
+    "delete_branch": lambda table: table.branches.delete("x"),
     "delete_tag": _delete_tag,
-    "expire_snapshots": lambda table: table.expire_snapshots(retain_max=1),
-    "expire_changelogs": lambda table: table.expire_changelogs(everything=True),
+    "expire_snapshots": lambda table: table.snapshots.expire(retain_max=1),
+    "expire_changelogs": lambda table: table.snapshots.expire_changelogs(everything=True),
 }
 
 
@@ -106,7 +108,7 @@ def test_a_state_that_changes_its_name_keeps_its_files(name: str, beside: Callab
         table_in(start).append(_rows(20))
     with repeatable("0"):
         for files in each_moment(start, _REMOVALS[name], beside):
-            assert set(table_files(table_in(files).store)) <= set(files)
+            assert set(table_files(table_in(files)._store)) <= set(files)
 
 
 def _ids(files: dict[str, bytes]) -> list[int]:
@@ -116,18 +118,18 @@ def _ids(files: dict[str, bytes]) -> list[int]:
 def test_a_tag_or_branch_that_is_deleted_while_the_table_goes_back_or_forward_to_it() -> None:
     def rollback(table: pp.Table) -> None:
         with suppress(NotFoundError):
-            table.rollback("old")
+            table.snapshots.rollback("old")
 
     def forward(table: pp.Table) -> None:
         with suppress(NotFoundError):
-            table.fast_forward("b")
+            table.branches.fast_forward("b")
 
     def deleted(table: pp.Table) -> None:
         with suppress(CommitError):  # the main branch gets its history
-            table.delete_branch("b")
+            table.branches.delete("b")
 
     cases: list[tuple[Callable[[pp.Table], None], dict[str, bytes], Callable[[pp.Table], object]]] = [
-        (rollback, _made(changelogs=False, branches=[], tag=True), lambda table: table.delete_tag("old")),
+        (rollback, _made(changelogs=False, branches=[], tag=True), lambda table: table.tags.delete("old")),
         (forward, _made(changelogs=False, branches=["b"], tag=False), deleted),
     ]
     with repeatable("0"):
@@ -153,7 +155,7 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
     def forward(table: pp.Table) -> None:
         refused.clear()
         try:
-            table.fast_forward("b")
+            table.branches.fast_forward("b")
         except CommitConflictError as error:
             refused.append(error)
 
@@ -168,7 +170,7 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
         for at, files in zip(moments, each_moment(start, forward, append, moments), strict=True):
             assert bool(refused) == (at <= switch)
             assert _ids(files) == ([9, 10, 30] if refused else sorted([*rows, 30]))
-            assert set(table_files(table_in(files).store)) <= set(files)
+            assert set(table_files(table_in(files)._store)) <= set(files)
             _contiguous(files)
         published = calls_of(start, append).index("create_if_absent")
         for files in each_moment(start, append, forward, [*sampled(range(published), 3), published]):
@@ -195,13 +197,13 @@ def test_the_hint_names_a_snapshot_where_a_rollback_removes_the_one_that_is_comm
         last = len(calls_of(start, committed))
         for target in (5, 6):
             moments = range(published - 2, last)
-            for files in each_moment(start, committed, lambda table, to=target: table.rollback(to), moments):
+            for files in each_moment(start, committed, lambda table, to=target: table.snapshots.rollback(to), moments):
                 hint = int(files["/t/snapshot/LATEST"])
                 assert f"/t/snapshot/snapshot-{hint}" in files and f"/t/snapshot/snapshot-{hint + 1}" not in files
 
 
 def _contiguous(files: dict[str, bytes]) -> None:
-    ids = table_in(files).store.snapshot_ids()
+    ids = table_in(files)._store.snapshot_ids()
     assert ids == list(range(ids[0], ids[-1] + 1))
 
 
@@ -209,8 +211,8 @@ def test_expiry_goes_on_where_another_branch_is_renamed() -> None:
     start = _made(changelogs=False, branches=["b"], tag=False)
     table_in(start).append(_rows(20))
     with repeatable("0"):
-        for files in each_moment(start, lambda table: table.expire_snapshots(retain_max=1), _renamed):
-            assert table_in(files).store.snapshot_ids() == [6]
+        for files in each_moment(start, lambda table: table.snapshots.expire(retain_max=1), _renamed):
+            assert table_in(files)._store.snapshot_ids() == [6]
 
 
 def test_an_expiry_stays_told_of_while_the_hint_names_an_older_snapshot() -> None:
@@ -218,15 +220,15 @@ def test_an_expiry_stays_told_of_while_the_hint_names_an_older_snapshot() -> Non
     start = _history()
 
     def tag(table: pp.Table) -> None:
-        table.store.io.replace("/t/snapshot/EARLIEST", b"2")
+        table._store.io.replace("/t/snapshot/EARLIEST", b"2")
         with suppress(NotFoundError):
-            table.create_tag("x", 3)
+            table.tags.create("x", 3)
 
     with repeatable("0"):
         calls = calls_of(start, expire := partial(_expired, retain=1))
         for at, files in enumerate(each_moment(start, expire, tag, range(_first_write(calls), len(calls)))):
-            assert set(table_files(table_in(files).store)) <= set(files), at
-            assert "x" not in table_in(files).tags() or len(table_in(files).scan(tag="x").to_arrow()) == 3, at
+            assert set(table_files(table_in(files)._store)) <= set(files), at
+            assert "x" not in table_in(files).tags.list() or len(table_in(files).scan(tag="x").to_arrow()) == 3, at
 
 
 def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
@@ -234,7 +236,7 @@ def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
 
     def rollback(table: pp.Table) -> None:
         with suppress(NotFoundError, CommitError):
-            table.rollback(2)
+            table.snapshots.rollback(2)
 
     def beside(table: pp.Table) -> None:
         table.append(_rows(50))
@@ -244,24 +246,24 @@ def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
         calls = calls_of(start, rollback)
         for at, files in enumerate(each_moment(start, rollback, beside, range(len(calls)))):
             assert _ids(files) in ([0, 1], [0, 1, 2, 3, 50], [0, 1, 50]), at
-            assert set(table_files(table_in(files).store)) <= set(files), at
+            assert set(table_files(table_in(files)._store)) <= set(files), at
             assert not [path for path in files if "/snapshot/." in path], at
 
 
 def test_a_rollback_to_a_tag_waits_for_an_expiry_that_has_begun() -> None:
     files = _history()
     table = table_in(files)
-    table.create_tag("x", 2)
-    killed = begin_expiry(table.store, 4)
-    with pytest.raises(CommitError, match=r"snapshots expire just now.*call expire_snapshots"):
-        table.rollback("x")
+    table.tags.create("x", 2)
+    killed = begin_expiry(table._store, 4)
+    with pytest.raises(CommitError, match=r"snapshots expire just now.*call table\.snapshots\.expire"):
+        table.snapshots.rollback("x")
     assert _ids(files) == [0, 1, 2, 3]
     _expired(table, retain=1)
     assert killed not in files
-    ended = begin_expiry(table.store, 4)
+    ended = begin_expiry(table._store, 4)
     _expired(table, retain=1)
     assert ended not in files
-    table.rollback("x")
+    table.snapshots.rollback("x")
     assert _ids(files) == [0, 1]
 
 
@@ -272,7 +274,7 @@ def test_files_that_newer_snapshots_keep_are_no_orphans_where_all_that_were_foun
     def beside(table: pp.Table) -> None:
         for id_ in (50, 51):
             table.append(_rows(id_))
-        table.compact_manifests()
+        table.maintenance.compact_manifests()
         _expired(table, retain=1)
 
     with repeatable("0"):
@@ -291,7 +293,7 @@ def _history() -> dict[str, bytes]:
 
 
 def _expired(table: pp.Table, retain: int) -> None:
-    table.expire_snapshots(retain_max=retain)
+    table.snapshots.expire(retain_max=retain)
 
 
 @pytest.mark.parametrize(
@@ -310,12 +312,12 @@ def test_a_commit_goes_on_where_the_snapshot_that_it_builds_on_expires(
         table.append(_rows(30))
         table.append(_rows(31))
         if commits > 2:
-            table.compact_manifests()
-        table.expire_snapshots(retain_max=1)
+            table.maintenance.compact_manifests()
+        table.snapshots.expire(retain_max=1)
 
     start = _made(changelogs=False, branches=[], tag=False)
     with repeatable("0"):
         published = calls_of(start, write).index("create_if_absent")
         for files in each_moment(start, write, busy, range(published - 9, published + 1)):
-            assert set(table_files(table_in(files).store)) <= set(files)
+            assert set(table_files(table_in(files)._store)) <= set(files)
             assert len(_ids(files)) == rows

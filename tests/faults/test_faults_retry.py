@@ -95,12 +95,12 @@ def test_a_message_that_got_half_way_is_finished_by_the_next_commit_of_it(tmp_pa
         with suppress(KeyboardInterrupt, PaimonError):
             pp.Table(TableStore(io, path)).commit([moved])
         table = pp.Table.open(path)
-        halves += len(table.snapshots()) == 3
+        halves += len(table.snapshots.list()) == 3
         assert ids_of(table) == [0, 1, 2, 3, 4], counting.done[at]
         for _ in range(2):
             snapshot = table.commit([moved])
             assert snapshot is not None and snapshot.id == 4
-            kinds = [s.commit_kind for s in table.snapshots()]
+            kinds = [s.commit_kind for s in table.snapshots.list()]
             assert kinds == [CommitKind.APPEND] * 3 + [CommitKind.COMPACT], counting.done[at]
             assert ids_of(table) == [0, 1, 2, 3, 4]
     assert halves
@@ -139,7 +139,7 @@ def test_what_a_commit_asks_of_the_storage_does_not_grow_with_the_table(table: p
 def test_looking_back_reads_no_more_than_it_has_to(table: pp.Table) -> None:
     for i in range(30):
         changes = Changes(increments_of(written(table, i).buckets), commit_user=f"user {i}", identifier=1)
-        commit(table.store, changes, TableOptions(table.options))
+        commit(table._store, changes, TableOptions(table.options))
     io = FaultyIO()
     assert committed_identifiers(TableStore(io, table.path), "user 29", [1, 2]) == {1}
     near = len(io.done)

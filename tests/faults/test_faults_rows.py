@@ -156,7 +156,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
     table = pp.Table.create(path, SCHEMA, primary_key=["id"] if mode == "keys" else (), options=options)
     table.append(pa.table([list(range(40)), ["a"] * 40, [0.0] * 40], schema=SCHEMA))
     rng = random.Random(5)
-    first: Any = table.snapshot()
+    first: Any = table.snapshots.latest()
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "16")) // 2):
         with victims(_change_for_ever, [(str(path),)], *_OPERATIONS):
             time.sleep(rng.uniform(0.05, 0.3))
@@ -167,7 +167,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
             sums.setdefault(row["id"] % 4, set()).add(row["v"])
         assert all(len(values) == 1 for values in sums.values()), sums
         assert table.count("id >= 1000") % 5 == 0
-    last: Any = table.snapshot()
+    last: Any = table.snapshots.latest()
     assert last.id > first.id
 
 

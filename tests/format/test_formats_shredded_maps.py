@@ -47,7 +47,7 @@ def test_a_table_whose_option_was_changed() -> None:
     rows = [json.loads(line) for line in (folder / "expected" / "full.jsonl").read_text().splitlines()]
     table = pp.Table.open(folder / "table" / "db.db" / "t")
     assert sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == sorted(row["id"] for row in rows)
-    assert {finding.kind for finding in table.verify(deep=True).findings} == {"unsupported"}
+    assert {finding.kind for finding in table.maintenance.verify(deep=True).findings} == {"unsupported"}
     for read in (lambda: table.scan().to_arrow(), lambda: table.count("m IS NULL"), lambda: table.compact(full=True)):
         with pytest.raises(UnsupportedError, match="'m' is a MAP"):
             read()

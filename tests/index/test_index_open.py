@@ -84,16 +84,16 @@ def test_answers_are_those_of_indexes_that_are_opened_anew(tmp_path: Path, optio
     plain = {"file-index.read.enabled": "false"}
     expected = {text: table.scan(text, options=plain).to_arrow().to_pylist() for text in FILTERS}
     for text in [*FILTERS, *reversed(FILTERS)]:
-        assert table.answer(text).count().value == len(expected[text])
+        assert table.scan(text).answer.count().value == len(expected[text])
         assert table.scan(text).to_arrow().to_pylist() == expected[text]
-        best = table.answer(text).top_n("price desc, 5").value.column("price").to_pylist()
+        best = table.scan(text).answer.top_n("price desc, 5").value.column("price").to_pylist()
         assert best == sorted((row["price"] for row in expected[text]), reverse=True)[:5]
     assert OPEN_INDEXES.weight > 0
 
 
 def test_a_second_query_reads_no_index_again(table: pp.Table) -> None:
-    first = table.answer("code = 3").count()
-    again = pp.Table.open(table.path).answer("code = 3").count()
+    first = table.scan("code = 3").answer.count()
+    again = pp.Table.open(table.path).scan("code = 3").answer.count()
     assert (first.value, first.files_read) == (again.value, again.files_read)
     assert first.bytes_read > 0
     assert again.bytes_read == 0
@@ -140,8 +140,8 @@ def test_an_index_in_use_is_not_shared(table: pp.Table) -> None:
     with open_side_index(LocalFileIO(), path) as one, open_side_index(LocalFileIO(), path) as other:
         assert one is not other
     with ThreadPoolExecutor(8) as pool:
-        counts = list(pool.map(lambda n: table.answer(FILTERS[n % 4]).count().value, range(64)))
-    assert counts == [table.answer(FILTERS[n % 4]).count().value for n in range(64)]
+        counts = list(pool.map(lambda n: table.scan(FILTERS[n % 4]).answer.count().value, range(64)))
+    assert counts == [table.scan(FILTERS[n % 4]).answer.count().value for n in range(64)]
 
 
 def test_an_index_that_was_found_damaged_is_opened_again(table: pp.Table) -> None:
@@ -150,23 +150,23 @@ def test_an_index_that_was_found_damaged_is_opened_again(table: pp.Table) -> Non
     whole = Path(path).read_bytes()
     Path(path).write_bytes(whole[:200] + bytes(len(whole) - 200))
     with pytest.raises(CorruptFileError):
-        table.answer("code = 3").count()
+        table.scan("code = 3").answer.count()
     Path(path).write_bytes(whole)
-    assert table.answer("code = 3").count().value == table.scan("code = 3").to_arrow().num_rows
+    assert table.scan("code = 3").answer.count().value == table.scan("code = 3").to_arrow().num_rows
     with pytest.raises(CorruptFileError), open_embedded_index(b"no index", "data-0.parquet"):
         pass
 
 
 def test_what_is_kept_is_bounded(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in FILTERS:
-        table.answer(text).count()
+        table.scan(text).answer.count()
     held = OPEN_INDEXES.weight
     side = [Path(task.index_path).stat().st_size for task in table.scan().plan().files if task.index_path]
     assert sum(side) // 4 < held < 20 * sum(side)
     OPEN_INDEXES.clear()
     monkeypatch.setattr(OPEN_INDEXES, "limit", held // 2)
     for text in FILTERS:
-        table.answer(text).count()
+        table.scan(text).answer.count()
         assert OPEN_INDEXES.weight <= held // 2
     assert OPEN_INDEXES.weight > 0
 
@@ -216,7 +216,7 @@ def test_each_value_that_is_kept_is_found_under_its_own_key() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_opens_its_own(table: pp.Table) -> None:
-    table.answer("code = 3").count()
+    table.scan("code = 3").answer.count()
     assert OPEN_INDEXES.weight > 0
     child = os.fork()
     if not child:

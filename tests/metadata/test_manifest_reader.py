@@ -45,7 +45,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
 @pytest.fixture(scope="module")
 def entry(table: pp.Table) -> ManifestEntry:
     """Some entry of the table."""
-    return entry_at(ManifestReader(table.store).live_files(table.store.latest_snapshot()), 0)
+    return entry_at(ManifestReader(table._store).live_files(table._store.latest_snapshot()), 0)
 
 
 _ROWS = st.lists(st.tuples(*(st.none() | values for _, values in _COLUMNS.values())), min_size=1, max_size=4)
@@ -56,23 +56,23 @@ _ROWS = st.lists(st.tuples(*(st.none() | values for _, values in _COLUMNS.values
 def test_manifests_of_the_partitions_are_kept(
     table: pp.Table, entry: ManifestEntry, manifests: list[list[tuple[Any, ...]]], wanted: list[tuple[Any, ...]]
 ) -> None:
-    schema = table.store.latest_schema()
+    schema = table._store.latest_schema()
     types = [f.type for f in schema.partition_fields]
-    writer = ManifestWriter(table.store, TableOptions({}), schema)
+    writer = ManifestWriter(table._store, TableOptions({}), schema)
     rows = [[encode_row(row, types) for row in of] for of in manifests]
     files = [writer.write(entries_to_batch([replace(entry, partition=row) for row in of]))[0] for of in rows]
     partitions = frozenset(encode_row(row, types) for row in wanted)
     kept = EntryFilter(schema, partitions=partitions).may_hold(files)
     for file, of in zip(files, rows, strict=True):
         assert file in kept or partitions.isdisjoint(of)
-    reader = ManifestReader(table.store, EntryFilter(schema, partitions=partitions))
+    reader = ManifestReader(table._store, EntryFilter(schema, partitions=partitions))
     found = reader.entries(kept, ("partition",))["partition"].to_pylist()
     assert found == [row for of in rows for row in of if row in partitions]
 
 
 def _manifests(table: pp.Table, entry: ManifestEntry, *entries: tuple[int, int, str]) -> list[ManifestFile]:
     """A manifest for each (kind, bucket, file name)."""
-    writer = ManifestWriter(table.store, TableOptions({}), table.store.latest_schema())
+    writer = ManifestWriter(table._store, TableOptions({}), table._store.latest_schema())
     return [
         writer.write(
             entries_to_batch([replace(entry, kind=kind, bucket=bucket, file=replace(entry.file, file_name=name))])
@@ -83,11 +83,11 @@ def _manifests(table: pp.Table, entry: ManifestEntry, *entries: tuple[int, int, 
 
 def test_buckets(table: pp.Table, entry: ManifestEntry) -> None:
     files = _manifests(table, entry, *((FileKind.ADD, bucket, f"data-{bucket}") for bucket in range(4)))
-    wanted = EntryFilter(table.store.latest_schema(), buckets=frozenset([1, 3]))
+    wanted = EntryFilter(table._store.latest_schema(), buckets=frozenset([1, 3]))
     assert wanted.may_hold(files) == [files[1], files[3]]
     unbounded = [replace(file, min_bucket=None) for file in files]
     assert wanted.may_hold(unbounded) == unbounded  # older writers do not tell
-    found = ManifestReader(table.store, wanted).live(unbounded, ("file_name",))
+    found = ManifestReader(table._store, wanted).live(unbounded, ("file_name",))
     assert found.schema.names == ["file_name"]
     assert found["file_name"].to_pylist() == ["data-1", "data-3"]
 
@@ -96,7 +96,7 @@ def test_deletions_count_whatever_the_list_says_of_them(table: pp.Table, entry: 
     files = _manifests(table, entry, (FileKind.ADD, 0, "a"), (FileKind.ADD, 0, "b"), (FileKind.DELETE, 0, "a"))
     swapped = [*files[:2], replace(files[2], num_added_files=1, num_deleted_files=0)]
     for manifests in (files, swapped):
-        reader = ManifestReader(table.store)
+        reader = ManifestReader(table._store)
         assert reader.live(manifests, ("file_name",))["file_name"].to_pylist() == ["b"]
         assert reader.live(manifests)["file_name"].to_pylist() == ["b"]
         assert reader.added(manifests, ("file_name",))["file_name"].to_pylist() == ["a", "b"]
@@ -107,11 +107,11 @@ def test_a_manifest_is_held_against_its_list(table: pp.Table, entry: ManifestEnt
     for wrong in (replace(file, num_added_files=2), replace(file, file_size=file.file_size + 1)):
         for columns in (None, ("file_name",)):
             with pytest.raises(CorruptFileError, match="says"):
-                ManifestReader(table.store).live([wrong], columns)
+                ManifestReader(table._store).live([wrong], columns)
 
 
 def test_nothing(table: pp.Table) -> None:
-    reader = ManifestReader(table.store)
+    reader = ManifestReader(table._store)
     assert reader.manifests(None) == []
     assert reader.live_files(None).schema.equals(ENTRY_SCHEMA)
     assert reader.live_files(None, ("row_count", "file_name")).schema.names == ["file_name", "row_count"]
@@ -120,7 +120,7 @@ def test_nothing(table: pp.Table) -> None:
 def test_partitions_without_columns(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("v", pa.int64())]))
     table.append(pa.table({"v": [1]}))
-    schema: TableSchema = table.store.latest_schema()
-    whole = ManifestReader(table.store).live_files(table.store.latest_snapshot())
+    schema: TableSchema = table._store.latest_schema()
+    whole = ManifestReader(table._store).live_files(table._store.latest_snapshot())
     wanted = EntryFilter(schema, partitions=frozenset(whole["partition"].to_pylist()))
-    assert ManifestReader(table.store, wanted).live_files(table.store.latest_snapshot()).equals(whole)
+    assert ManifestReader(table._store, wanted).live_files(table._store.latest_snapshot()).equals(whole)

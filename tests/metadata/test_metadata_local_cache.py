@@ -121,19 +121,19 @@ def test_a_plan_reads_what_it_asks_for(tmp_path: Path, monkeypatch: pytest.Monke
     METADATA_CACHE.clear()
     assert table.scan("i = 1").plan().files == files and not table.scan("i > 2").plan().files
     assert len(seen) == 3 and len(kept_files(cache)) == 2
-    whole = table.store.read_manifest(manifest_of(path).name)  # a commit's, not by the cache on disk
+    whole = table._store.read_manifest(manifest_of(path).name)  # a commit's, not by the cache on disk
     some = [*whole.schema.names[::-3], *whole.schema.names[1::3]]
-    assert table.store.read_manifest(manifest_of(path).name, some).equals(whole.select(some))
+    assert table._store.read_manifest(manifest_of(path).name, some).equals(whole.select(some))
     METADATA_CACHE.clear()
     assert table.scan("i = 1").plan().files == files
-    parts = table.store.read_manifest(manifest_of(path).name, some, manifest_of(path).stat().st_size)
+    parts = table._store.read_manifest(manifest_of(path).name, some, manifest_of(path).stat().st_size)
     assert parts.equals(whole.select(some)) and len(seen) == 4
 
 
 def test_small_manifests_and_what_is_no_plan_stay_away_from_it(tmp_path: Path) -> None:
     path, cache = tmp_path / "t", tmp_path / "cache"
     table = table_of(path, cache)
-    table.verify()
+    table.maintenance.verify()
     assert not cache.exists()
     small = pp.Table.create(tmp_path / "s", pa.schema([("i", pa.int64())]))
     small.append([{"i": 1}])

@@ -54,13 +54,13 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> pp.Table:
 
 
 def test_tables_of_this_package(table: pp.Table) -> None:
-    root = Path(table.store.root)
-    assert set(table_files(table.store)) == _there(root)
-    assert any(path.endswith(".index") for path in table_files(table.store))
+    root = Path(table._store.root)
+    assert set(table_files(table._store)) == _there(root)
+    assert any(path.endswith(".index") for path in table_files(table._store))
 
 
 def test_what_only_a_tag_or_a_branch_needs(table: pp.Table) -> None:
-    root, store = Path(table.store.root), table.store
+    root, store = Path(table._store.root), table._store
     first, before = store.snapshot_ids()[0], table.scan().to_arrow().sort_by("n")
     (root / "tag").mkdir()
     shutil.copy(root / f"snapshot/snapshot-{first}", root / "tag/tag-old")
@@ -83,13 +83,13 @@ def test_what_only_a_tag_or_a_branch_needs(table: pp.Table) -> None:
     on_branch = pp.Table.open(root, branch="b")
     assert on_branch.scan().to_arrow().num_rows == 80
     assert on_branch.scan(tag="mine").to_arrow().num_rows == 120
-    assert set(branch_files(on_branch.store)) < needed
+    assert set(branch_files(on_branch._store)) < needed
 
 
 def test_statistics(table: pp.Table) -> None:
-    path = Path(table.store.root) / f"snapshot/snapshot-{table.store.snapshot_ids()[-1]}"
+    path = Path(table._store.root) / f"snapshot/snapshot-{table._store.snapshot_ids()[-1]}"
     snapshot = json.loads(path.read_text())
     path.write_text(json.dumps({**snapshot, "statistics": "stats-1"}))
-    latest = table.store.latest_snapshot()
+    latest = table._store.latest_snapshot()
     assert latest is not None
-    assert table.store.paths.statistics("stats-1") in set(snapshot_files(table.store, latest))
+    assert table._store.paths.statistics("stats-1") in set(snapshot_files(table._store, latest))

@@ -30,9 +30,9 @@ def _append(table: pp.Table, id_: int, partition: str = "a", options: dict[str, 
 
 def _made_at(table: pp.Table, id_: int, moment: datetime) -> None:
     """Give a snapshot another time."""
-    snapshot = table.store.snapshot(id_)
+    snapshot = table._store.snapshot(id_)
     object.__setattr__(snapshot, "time_millis", int(moment.timestamp() * 1000))
-    Path(table.store.paths.snapshot(id_)).write_text(snapshot_to_json(snapshot))
+    Path(table._store.paths.snapshot(id_)).write_text(snapshot_to_json(snapshot))
 
 
 def test_commits_expire_snapshots(tmp_path: Path) -> None:
@@ -40,12 +40,12 @@ def test_commits_expire_snapshots(tmp_path: Path) -> None:
     for number in range(4):
         time.sleep(0.002)  # a snapshot is older than now
         _append(table, number)
-        assert len(table.store.snapshot_ids()) == min(number + 1, 2)
+        assert len(table._store.snapshot_ids()) == min(number + 1, 2)
     _append(table, 5, options={"write-only": "true"})
-    assert len(table.store.snapshot_ids()) == 3
+    assert len(table._store.snapshot_ids()) == 3
     table.delete("id = 2")
     table.compact(full=True)
-    assert len(table.store.snapshot_ids()) == 2
+    assert len(table._store.snapshot_ids()) == 2
     assert len(rows_of(table)) == 4
     is_exact(table)
 
@@ -56,7 +56,7 @@ def test_no_more_than_may_go_at_once(tmp_path: Path) -> None:
         _append(table, number, options={"write-only": "true"})
     time.sleep(0.002)
     _append(table, 9, options=_SOON)
-    assert table.store.snapshot_ids() == list(range(4, 10))
+    assert table._store.snapshot_ids() == list(range(4, 10))
 
 
 def test_what_fails_after_a_commit_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -81,12 +81,12 @@ _TAGS: list[tuple[dict[str, str], list[str]]] = [
 @pytest.mark.parametrize(("options", "names"), _TAGS)
 def test_automatic_tags(tmp_path: Path, options: dict[str, str], names: list[str]) -> None:
     table = _due_for_tags(tmp_path / "t", options)
-    planned = table.create_due_tags(dry_run=True)
-    assert table.tags() == {}
-    assert table.create_due_tags() == planned
-    assert sorted(table.tags()) == names
-    assert table.create_due_tags() == ()
-    assert table.create_due_tags(options={"tag.automatic-creation": "none"}) == ()
+    planned = table.tags.create_due(dry_run=True)
+    assert table.tags.list() == {}
+    assert table.tags.create_due() == planned
+    assert sorted(table.tags.list()) == names
+    assert table.tags.create_due() == ()
+    assert table.tags.create_due(options={"tag.automatic-creation": "none"}) == ()
 
 
 def test_a_dry_run_names_a_tag_once(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_a_dry_run_names_a_tag_once(tmp_path: Path) -> None:
         _append(table, number)
         _made_at(table, number + 1, datetime.fromisoformat(f"2026-01-05 23:10:{10 * number:02}"))
     options = {"tag.automatic-creation": "process-time", "tag.creation-period-duration": "1 s"}
-    assert table.create_due_tags(options=options, dry_run=True) == table.create_due_tags(options=options)
-    assert list(table.tags()) == ["202601052309", "202601052310"]
+    assert table.tags.create_due(options=options, dry_run=True) == table.tags.create_due(options=options)
+    assert list(table.tags.list()) == ["202601052309", "202601052310"]
 
 
 def _due_for_tags(path: Path, options: dict[str, str]) -> pp.Table:
@@ -114,29 +114,29 @@ def test_commits_make_and_delete_tags(tmp_path: Path) -> None:
     options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options=options)
     _append(table, 1)
-    (name,) = table.tags()
+    (name,) = table.tags.list()
     assert abs(datetime.strptime(name, "%Y-%m-%d %H") - datetime.now()) < timedelta(hours=3)
-    table.create_tag("mine", retain="1 ms")
+    table.tags.create("mine", retain="1 ms")
     time.sleep(0.01)
     _append(table, 2)
-    assert name in table.tags() and "mine" not in table.tags()  # an hour may have ended
+    assert name in table.tags.list() and "mine" not in table.tags.list()  # an hour may have ended
 
 
 @pytest.mark.parametrize("write_only", ["false", "true"])
 def test_a_tag_of_each_batch_write(tmp_path: Path, write_only: str) -> None:
     options = {"tag.automatic-creation": "batch", "sink.process-time-zone": "UTC", "tag.num-retained-max": "2"}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options={**options, "write-only": write_only})
-    assert table.create_due_tags() == ()
+    assert table.tags.create_due() == ()
     for day in range(1, 5):
         _append(table, day)
         today = datetime.now(UTC).strftime("batch-write-%Y-%m-%d")
-        (name,) = set(table.tags()) & {today}
+        (name,) = set(table.tags.list()) & {today}
         assert rows_of(table, tag=name) == rows_of(table)
-        assert table.create_due_tags() == ()
-        table.rename_tag(name, f"batch-write-2026-01-0{day}")
+        assert table.tags.create_due() == ()
+        table.tags.rename(name, f"batch-write-2026-01-0{day}")
         if day == 1:
-            table.create_tag("mine")
-    assert sorted(table.tags()) == ["batch-write-2026-01-03", "batch-write-2026-01-04", "mine"]
+            table.tags.create("mine")
+    assert sorted(table.tags.list()) == ["batch-write-2026-01-03", "batch-write-2026-01-04", "mine"]
     table.delete("id = 1", options={"tag.batch.customized-name": "last"})
     table.delete("id = 2", options={"tag.batch.customized-name": "last"})
     assert rows_of(table, tag="last") == rows_of(table)
@@ -153,9 +153,9 @@ def test_java_makes_the_same_tag_of_a_batch_write(oracle: Oracle, tmp_path: Path
         options = {"tag.automatic-creation": "batch", "sink.process-time-zone": "UTC", "write-only": "true"}
         table.alter(options | ({"tag.batch.customized-name": name} if name == "mine" else {}))
         oracle.program("MaintenanceOracle", "batch-tag", table.path)
-        assert list(table.tags()) == [name]
-        table.delete_tag(name)
-        assert table.create_due_tags() == (name,)
+        assert list(table.tags.list()) == [name]
+        table.tags.delete(name)
+        assert table.tags.create_due() == (name,)
 
 
 def test_forgotten_consumers(tmp_path: Path) -> None:
@@ -166,11 +166,11 @@ def test_forgotten_consumers(tmp_path: Path) -> None:
     for number in range(4):
         time.sleep(0.002)
         _append(table, number)
-    assert table.store.snapshot_ids()[0] == 1
+    assert table._store.snapshot_ids()[0] == 1
     os.utime(consumer, (0, time.time() - 4000))
     _append(table, 9)
     assert not consumer.exists()
-    assert table.store.snapshot_ids()[0] > 1
+    assert table._store.snapshot_ids()[0] > 1
 
 
 _BY_CHANGE = {"partition.expiration-strategy": "update-time"}
@@ -198,9 +198,9 @@ _EXPIRED: list[tuple[list[str | None], dict[str, str], list[str | None]]] = [
 @pytest.mark.parametrize(("values", "options", "left"), _EXPIRED)
 def test_partitions(tmp_path: Path, values: list[str | None], options: dict[str, str], left: list[str | None]) -> None:
     table = _with_partitions(tmp_path / "t", values, options)
-    planned = table.expire_partitions(dry_run=True)
+    planned = table.maintenance.expire_partitions(dry_run=True)
     assert len(rows_of(table)) == len(values)
-    summary = table.expire_partitions()
+    summary = table.maintenance.expire_partitions()
     assert summary.partitions == planned.partitions
     assert len(summary.partitions) == len(values) - len(left)
     assert _partitions(table) == left
@@ -220,12 +220,12 @@ def test_java_makes_the_same_tags_and_expires_the_same_partitions(oracle: Oracle
     for number, (options, names) in enumerate(sampled(_TAGS, 3)):
         table = _due_for_tags(tmp_path / f"tags{number}", options)
         oracle.program("MaintenanceOracle", "tags", table.path)
-        assert sorted(table.tags()) == names, options
-        theirs = {name: tag.id for name, tag in table.tags().items()}
+        assert sorted(table.tags.list()) == names, options
+        theirs = {name: tag.id for name, tag in table.tags.list().items()}
         for name in names:
-            table.delete_tag(name)
-        create_due_tags(table.store, TableOptions(table.options))
-        assert {name: tag.id for name, tag in table.tags().items()} == theirs, options
+            table.tags.delete(name)
+        create_due_tags(table._store, TableOptions(table.options))
+        assert {name: tag.id for name, tag in table.tags.list().items()} == theirs, options
     for number, (values, options, left) in enumerate(sampled(_EXPIRED, 3)):
         table = _with_partitions(tmp_path / f"partitions{number}", values, options)
         oracle.program("MaintenanceOracle", "partitions", table.path)
@@ -240,7 +240,7 @@ def test_a_formatter_without_a_day_reads_no_time(oracle: Oracle, tmp_path: Path)
         options = {"partition.timestamp-formatter": letters}
         table = _with_partitions(tmp_path / f"{number}", ["202001", "2020", "0101", "200001"], options)
         with pytest.raises(UnsupportedError, match=r"has no (year|month|day), so no partition is a time"):
-            table.expire_partitions()
+            table.maintenance.expire_partitions()
         oracle.program("MaintenanceOracle", "partitions", table.path)
         assert len(_partitions(table)) == 4, letters
 
@@ -252,19 +252,19 @@ def test_partitions_expire_in_batches_and_after_commits(tmp_path: Path) -> None:
         _append(table, number, f"2020-01-0{number + 1}", {"write-only": "true"})
     _append(table, 9, "2999-01-01")
     assert _partitions(table) == ["2999-01-01"]
-    assert table.store.latest_snapshot_id() == 9
+    assert table._store.latest_snapshot_id() == 9
 
 
 def test_partitions_that_can_t_expire(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"])
     with pytest.raises(OptionError, match=r"partition\.expiration-time is not set"):
-        table.expire_partitions()
+        table.maintenance.expire_partitions()
     with pytest.raises(UnsupportedError, match="custom is Java's own"):
-        table.expire_partitions(options={**_OLD, "partition.expiration-strategy": "custom"})
+        table.maintenance.expire_partitions(options={**_OLD, "partition.expiration-strategy": "custom"})
     with pytest.raises(UnsupportedError, match="'EEE' is not supported"):
-        table.expire_partitions(options={**_OLD, "partition.timestamp-formatter": "EEE"})
+        table.maintenance.expire_partitions(options={**_OLD, "partition.timestamp-formatter": "EEE"})
     with pytest.raises(OptionError, match="no partitions"):
-        pp.Table.create(tmp_path / "u", _SCHEMA).expire_partitions(options=_OLD)
+        pp.Table.create(tmp_path / "u", _SCHEMA).maintenance.expire_partitions(options=_OLD)
 
 
 @pytest.mark.parametrize(
@@ -285,5 +285,5 @@ def test_the_longest_column_of_a_pattern_is_meant(
     options = {**_OLD, "partition.timestamp-pattern": pattern}
     table = pp.Table.create(tmp_path / "t", rows.schema, partition_by=list(columns), options=options)
     table.append(rows)
-    assert list(table.expire_partitions().partitions) == gone
+    assert list(table.maintenance.expire_partitions().partitions) == gone
     assert table.to_arrow()["id"].to_pylist() == [2]

@@ -76,9 +76,9 @@ def _check_buckets(table: pp.Table, count: int, where: str | None = None) -> Non
 def test_rows_move_to_their_buckets(tmp_path: Path, before: int, after: int, key: bool) -> None:
     table = _make(tmp_path, before, key=key)
     rows, seen = _read(table), Seen()
-    dry = table.rescale(after, dry_run=True)
+    dry = table.maintenance.rescale(after, dry_run=True)
     assert (dry.partitions, dry.snapshot_id, latest(table).id) == (2, None, 3)
-    summary = table.rescale(after, executor=Pickling(), progress=seen)
+    summary = table.maintenance.rescale(after, executor=Pickling(), progress=seen)
     assert (summary.partitions, summary.rows, summary.attempts) == (2, len(rows), 1)
     assert summary.files_before == dry.files_before == seen.done("rewriting", "files")
     assert (latest(table).id, latest(table).commit_kind) == (4, CommitKind.OVERWRITE)
@@ -92,7 +92,7 @@ def test_rows_move_to_their_buckets(tmp_path: Path, before: int, after: int, key
     assert len(table.scan("p = 1 AND k = 33").plan().files) == 1
     table.append(_rows(1000, 10))
     assert len(_read(table)) == len(rows) + 10
-    assert table.rescale(after).snapshot_id is None
+    assert table.maintenance.rescale(after).snapshot_id is None
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_later_rows_merge_with_those_that_moved(tmp_path: Path, engine: str) -> 
                 results.append(error.message)
         assert results[0] == results[1]
         if number == 3:
-            tables[0].rescale(4)
+            tables[0].maintenance.rescale(4)
             tables[1].compact(full=True)
         assert _read(tables[0]) == _read(tables[1]), number
     _check_levels_and_numbers(tables[0])
@@ -136,7 +136,7 @@ def test_partitions_have_numbers_of_their_own(tmp_path: Path, key: bool) -> None
     table = _make(tmp_path, 4, key=key)
     rows = _read(table)
     table.alter({"bucket": "8"})
-    assert table.rescale(where="p = 1").partitions == 1
+    assert table.maintenance.rescale(where="p = 1").partitions == 1
     table.append(pa.table({"p": [2, 1], "k": [1001, 1003], "v": ["x", "y"]}, _SCHEMA))
     with pytest.raises(CommitError, match=r"partition p=0 with a new bucket num 8.* previous bucket num is 4.*rescale"):
         table.append(_rows(0, 4))
@@ -154,7 +154,7 @@ def test_partitions_have_numbers_of_their_own(tmp_path: Path, key: bool) -> None
         assert found["v"].to_pylist() == ["4", "3", "y"]
         assert table.update({"v": "'z'"}, "k IN (44, 33)").rows_updated == 2
         assert table.count("v = 'z'") == 2
-    totals = table.system("partitions").to_pylist()
+    totals = table.system.read("partitions").to_pylist()
     assert [row["total_buckets"] for row in totals] == [4, 8, 8]
     if key:
         with pytest.raises(UnsupportedError, match="different numbers of buckets"):
@@ -162,7 +162,7 @@ def test_partitions_have_numbers_of_their_own(tmp_path: Path, key: bool) -> None
         diff = table.scan(options={"incremental-between": "4,5", "incremental-between-scan-mode": "diff"})
         assert diff.to_arrow().num_rows == 2
     assert table.compact(full=True).groups > 0
-    assert [row["total_buckets"] for row in table.system("partitions").to_pylist()] == [4, 8, 8]
+    assert [row["total_buckets"] for row in table.system.read("partitions").to_pylist()] == [4, 8, 8]
 
 
 @pytest.mark.parametrize("key", [False, True])
@@ -171,9 +171,9 @@ def test_deleted_rows_stay_deleted(tmp_path: Path, key: bool) -> None:
     table.delete("k % 3 = 0")
     rows = _read(table)
     assert index_entries(table)
-    table.rescale(5, "p = 0")
+    table.maintenance.rescale(5, "p = 0")
     assert _read(table) == rows
-    table.rescale(5)
+    table.maintenance.rescale(5)
     assert _read(table) == rows
     assert not index_entries(table)
     table.delete("k = 1")
@@ -184,28 +184,28 @@ def test_deleted_rows_stay_deleted(tmp_path: Path, key: bool) -> None:
 def test_rows_that_were_not_compacted_yet_are_not_lost(tmp_path: Path, options: dict[str, str]) -> None:
     table = _make(tmp_path, 2, {**options, "write-only": "true"}, key=True)
     assert _read(table) == []
-    table.rescale(3)
+    table.maintenance.rescale(3)
     assert len(_read(table)) == 120
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
 def test_changes_reach_the_changelog_first(tmp_path: Path, producer: str) -> None:
     table = _make(tmp_path, 2, {"changelog-producer": producer, "write-only": "true"}, key=True)
-    table.rescale(3)
-    kinds = [snapshot.commit_kind for snapshot in table.snapshots()[3:]]
+    table.maintenance.rescale(3)
+    kinds = [snapshot.commit_kind for snapshot in table.snapshots.list()[3:]]
     assert kinds == [CommitKind.COMPACT, CommitKind.OVERWRITE]
-    assert (table.snapshots()[3].changelog_record_count, latest(table).changelog_record_count) == (120, None)
+    assert (table.snapshots.list()[3].changelog_record_count, latest(table).changelog_record_count) == (120, None)
 
 
 @pytest.mark.parametrize("key", [False, True])
 def test_rows_that_lie_elsewhere_than_their_keys_hash_to_find_their_bucket(tmp_path: Path, key: bool) -> None:
     """As they do after Java has changed the type of a bucket key."""
     table = _make(tmp_path, 4, key=key)
-    context = write_context(table.store)
+    context = write_context(table._store)
     with TableWriter(replace(context, dynamic_options={"bucket-function.type": "hive"})) as writer:
         writer.write(_rows(0, 60, "b"))
-        commit_messages(table.store, [writer.prepare_commit()])
-    table.rescale(8)
+        commit_messages(table._store, [writer.prepare_commit()])
+    table.maintenance.rescale(8)
     _check_buckets(table, 8)
     assert table.count("v LIKE 'b%'") == 60
     assert table.count() == (120 if key else 240)
@@ -221,7 +221,7 @@ def test_what_others_do_meanwhile_is_kept(tmp_path: Path, action: str, key: bool
         "compact": lambda: table.compact(full=True),
         "overwrite": lambda: table.overwrite(_rows(600, 4)),
     }
-    assert table.rescale(6, executor=Meanwhile(actions[action])).attempts == 2
+    assert table.maintenance.rescale(6, executor=Meanwhile(actions[action])).attempts == 2
     _check_buckets(table, 6)
     before = 120 if key else 180
     assert table.count() == {"append": before + 4, "delete": before - 1, "compact": before, "overwrite": 4}[action]
@@ -231,18 +231,18 @@ def test_what_others_do_meanwhile_is_kept(tmp_path: Path, action: str, key: bool
 def test_another_partition_is_no_conflict(tmp_path: Path) -> None:
     table = _make(tmp_path, 2, key=True)
     elsewhere = pa.table({"p": [0], "k": [500], "v": ["x"]}, _SCHEMA)
-    assert table.rescale(6, "p = 1", executor=Meanwhile(lambda: table.append(elsewhere))).attempts == 1
+    assert table.maintenance.rescale(6, "p = 1", executor=Meanwhile(lambda: table.append(elsewhere))).attempts == 1
     assert table.count() == 121
 
 
 def test_who_wrote_for_the_old_number_is_told(tmp_path: Path) -> None:
     table = _make(tmp_path, 2, key=True)
-    with TableWriter(write_context(table.store)) as writer:
+    with TableWriter(write_context(table._store)) as writer:
         writer.write(_rows(0, 10))
         message = writer.prepare_commit()
-    table.rescale(4)
+    table.maintenance.rescale(4)
     with pytest.raises(CommitConflictError, match="was rescaled meanwhile"):
-        commit_messages(table.store, [message])
+        commit_messages(table._store, [message])
     assert table.count() == 120
 
 
@@ -251,7 +251,7 @@ def test_a_failure_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytes
     rows, there = _read(table), data_files(table)
     monkeypatch.setattr(TableStore, "try_create_snapshot", lambda self, snapshot: False)
     with pytest.raises(CommitError, match="other commits were faster"):
-        table.rescale(4, options={"commit.max-retries": "2", "commit.min-retry-wait": "1 ms"})
+        table.maintenance.rescale(4, options={"commit.max-retries": "2", "commit.min-retry-wait": "1 ms"})
     monkeypatch.undo()
     assert (data_files(table), table.schema.options["bucket"]) == (there, "2")
     table.append(_rows(0, 2))
@@ -260,7 +260,7 @@ def test_a_failure_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytes
     damaged.write_bytes(b"\0" * damaged.stat().st_size)
     there = data_files(table)
     with pytest.raises(CorruptFileError):
-        table.rescale(4, executor=LocalExecutor(1))
+        table.maintenance.rescale(4, executor=LocalExecutor(1))
     assert (data_files(table), pp.Table.open(table.path).options["bucket"]) == (there, "2")
 
 
@@ -269,7 +269,7 @@ def test_endless_writers_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module.Retries, "pause", lambda self: None)
     options = {"commit.max-retries": "2"}
     with pytest.raises(CommitConflictError, match="changed by another commit"):
-        table.rescale(4, executor=Meanwhile(lambda: table.append(_rows(0, 2)), times=99), options=options)
+        table.maintenance.rescale(4, executor=Meanwhile(lambda: table.append(_rows(0, 2)), times=99), options=options)
     assert table.count() == 120
 
 
@@ -277,14 +277,14 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     table = _make(tmp_path, 2, key=True)
     for number in (0, -1, -2):
         with pytest.raises(OptionError, match="can't have"):
-            table.rescale(number)
+            table.maintenance.rescale(number)
     with pytest.raises(OptionError, match="partition columns"):
-        table.rescale(4, "k = 1")
+        table.maintenance.rescale(4, "k = 1")
     with pytest.raises(ArgumentTypeError, match="bucket_num"):
-        table.rescale("many")  # type: ignore[arg-type]
+        table.maintenance.rescale("many")  # type: ignore[arg-type]
     unaware = pp.Table.create(tmp_path / "u", _SCHEMA)
     with pytest.raises(UnsupportedError, match="bucket=-1"):
-        unaware.rescale(4)
+        unaware.maintenance.rescale(4)
     one = pp.Table.create(tmp_path / "one", _SCHEMA, options={"bucket": "1", "bucket-key": "k"})
-    assert one.rescale(3).partitions == 0
+    assert one.maintenance.rescale(3).partitions == 0
     assert one.options["bucket"] == "3"

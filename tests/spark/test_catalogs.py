@@ -54,16 +54,20 @@ def test_a_rest_catalog(server, frames):
     key_table = catalog.create_table("shop.k", {"id": [1]}, ["id"], options={"bucket": "1"})
     paimon.write(frames.spark.sql("SELECT 2 AS id"), "shop.k", options=options)
     assert key_table.scan().count() == 2
-    assert catalog.table("shop.t").snapshot().id == 4 == len([b for b in server.bodies if b["tableId"] == _id(server)])
+    assert (
+        catalog.table("shop.t").snapshots.latest().id
+        == 4
+        == len([b for b in server.bodies if b["tableId"] == _id(server)])
+    )
     table = catalog.table("shop.k")
     with pytest.raises(OptionError, match="leave branch"):
         paimon.delete(frames.spark, table, "id = 1", branch="b")
     paimon.delete(frames.spark, table, "id = 1")
     assert paimon.compact(frames.spark, table, full=True) is not None
-    assert not paimon.remove_orphan_files(frames.spark, table, dry_run=True).files
+    assert not paimon.maintenance.remove_orphan_files(frames.spark, table, dry_run=True).files
     assert frames.ids(frames.load("shop.k", **options)) == [2]
     of_table = [body for body in server.bodies if body["tableId"] == server.databases["shop"]["k"]["id"]]
-    assert len(of_table) == catalog.table("shop.k").snapshot().id
+    assert len(of_table) == catalog.table("shop.k").snapshots.latest().id
     with pytest.raises(Exception, match="has no table nope") as caught:
         frames.load("shop.nope", **options).count()
     assert TOKEN not in str(caught.value)
@@ -102,7 +106,7 @@ def test_rows_are_shuffled_for_a_table_that_the_write_makes(server, frames, key)
     first = {"dynamic-partition-overwrite": "true"} if key == "p,k" else {}
     paimon.write(frames.spark.sql(query.format(2, 0)), "shop.d", "overwrite", {**options, **first})
     table = pp.Catalog.open(of_server(server)).table("shop.d")
-    assert table.snapshot().id == 1
+    assert table.snapshots.latest().id == 1
     paimon.write(frames.spark.sql(query.format(5, 90)), "shop.d", options=options)
     rows = table.scan(columns=["p", "k", "__paimon_bucket"]).to_arrow().to_pylist()
     pairs = {(k % 2, str(k)) for k in range(100 if key == "p,k" else 90)} | {(k % 5, str(k)) for k in range(90, 100)}

@@ -96,7 +96,7 @@ def test_what_has_no_bucket_column(frames, path):
 
 def files_per_bucket(path) -> Counter:
     table = pp.Table.open(path)
-    live = ManifestReader(table.store).live_files(table.snapshot())
+    live = ManifestReader(table._store).live_files(table.snapshots.latest())
     return Counter(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True))
 
 

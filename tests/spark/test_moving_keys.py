@@ -222,4 +222,4 @@ def test_old_snapshots_expire_after_a_write(frames, path):
     table = create(path, engine, ("id",), **options)
     for number in range(3):
         write(frame_of(frames, random_rows(Random(number), engine, 5)), path, rowkind_column="op")
-    assert len(table.store.snapshot_ids()) == 1
+    assert len(table._store.snapshot_ids()) == 1

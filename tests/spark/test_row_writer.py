@@ -172,7 +172,7 @@ def test_rows_of_a_table_with_a_primary_key(tmp_path: Path) -> None:
     save(table, pa.table({"id": [2], "x": ["B"]}), pa.table({"id": [9], "x": ["z"]}), operation="upsert")
     save(table, pa.table({"id": [1, 7]}), operation="delete")
     assert rows(table) == [(2, "B"), (3, "c"), (9, "z")]
-    changes = table.audit_log(options={"incremental-between": "1,3"}).to_arrow()
+    changes = table.system.audit_log(options={"incremental-between": "1,3"}).to_arrow()
     assert sorted(zip(changes["rowkind"].to_pylist(), changes["id"].to_pylist(), strict=True)) == [
         ("+I", 9), ("+U", 2), ("-D", 1),
     ]  # fmt: skip

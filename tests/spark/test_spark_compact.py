@@ -12,7 +12,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.spark import compact, rescale
+from paimon_pyds.spark import compact
+from paimon_pyds.spark.maintenance import rescale
 from support.compaction import SCHEMA, VECTORS, data_files, ids, latest, live, make, rows
 from support.effort import FEW, sampled
 from support.maintenance import is_exact
@@ -76,7 +77,7 @@ def test_a_large_partition_is_sorted_by_ranges(spark: Any, tmp_path: Path, order
         entries = sorted((e["min_sequence_number"], e["max_sequence_number"]) for e in live(table).to_pylist())
         assert [first for first, _ in entries] == [0, *(last + 1 for _, last in entries[:-1])]
     else:
-        assert max(c.average_depth for c in table.layout(by).columns) < len(parts) * 0.7
+        assert max(c.average_depth for c in table.index.layout(by).columns) < len(parts) * 0.7
 
 
 def test_a_damaged_file_of_a_large_partition_is_named_and_nothing_is_left(spark: Any, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_bucket_gets_one_file(frames, path):
     query = "SELECT /*+ REPARTITION(4) */ INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(2000)"
     for jobs in (1, 2):
         write(frames.spark.sql(query), path)
-        live = ManifestReader(table.store).live_files(table.snapshot())
+        live = ManifestReader(table._store).live_files(table.snapshots.latest())
         files = Counter(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True))
         assert set(files.values()) == {jobs}
         assert 20 <= len(files) <= 26
@@ -168,7 +168,7 @@ def test_two_jobs_at_once_both_land(frames, path, by_function):
     put(rows.mapInArrow(meanwhile, rows.schema), path)
     assert sorted(row.v for row in frames.load(path).collect()) == list(range(20))
     table = pp.Table.open(path)
-    assert [snapshot.delta_record_count for snapshot in table.snapshots()][:2] == [1, 20]
+    assert [snapshot.delta_record_count for snapshot in table.snapshots.list()][:2] == [1, 20]
     bucket_keys(table)
 
 
@@ -197,7 +197,7 @@ def test_a_frame_that_changes_while_it_is_written_is_refused(frames, path):
             messages.append(writer.prepare_commit())
     with pytest.raises(CommitError, match=r"two buckets.*checkpoint"):
         table.commit(messages)
-    assert not table.snapshots()
+    assert not table.snapshots.list()
 
 
 @pytest.mark.long
@@ -213,11 +213,11 @@ def test_ten_million_keys_in_four_tasks(frames, path):
         write(frames.spark.sql(query), path, options=options)
     table = pp.Table.open(path)
     keys = pa.array(np.arange(count + more) * 7919)
-    index = table.store.read_index_manifest(table.snapshot().index_manifest)
+    index = table._store.read_index_manifest(table.snapshots.latest().index_manifest)
     assert sum(entry.row_count for entry in index) == len(np.unique(hash_rows([keys], [table.schema.field("k").type])))
     assert max(entry.row_count for entry in index) <= target
     assert len(index) <= len(keys) // target + assigners
     assert table.count() == len(keys)
     assert table.count("v = 1") == 2 * more
-    live = ManifestReader(table.store).live_files(table.snapshot())
+    live = ManifestReader(table._store).live_files(table.snapshots.latest())
     assert max(Counter(live["bucket"].to_pylist()).values()) <= 2

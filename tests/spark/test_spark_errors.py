@@ -109,7 +109,7 @@ def test_a_table_with_a_primary_key(frames, path):
     assert "column id is NOT NULL" in failure(lambda: frames.save("SELECT INT(NULL) AS id, 'a' AS v", path))
     place = "SELECT 'x' AS __paimon_file_path, 0L AS __paimon_row_index"
     assert "for tables without a primary key" in failure(lambda: frames.save(place, path, operation="delete"))
-    assert not pp.Table.open(path).snapshots()
+    assert not pp.Table.open(path).snapshots.list()
 
 
 def test_corrupt_metadata(frames, six):

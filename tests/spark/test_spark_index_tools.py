@@ -12,7 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.progress import phase, shown
 from paimon_pyds.errors import CorruptFileError, OptionError
-from paimon_pyds.spark import rewrite_file_index
+from paimon_pyds.spark import index
 from paimon_pyds.spark.executor import SparkExecutor
 from support.progress import Seen
 
@@ -31,21 +31,21 @@ def _table(path: Path) -> pp.Table:
 def test_indexes_are_built_by_the_workers(spark: Any, tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     seen = Seen()
-    summary = rewrite_file_index(spark, table.path, progress=seen)
+    summary = index.build(spark, table.path, progress=seen)
     assert (summary.rewritten, summary.built, summary.rows) == (3, 6, 3000)
     assert seen.done("indexing") == 3000
     assert table.count("color = 'red' AND id < 1500") == 750
     assert table.explain("id = 1500").steps[-1].rows == 1
-    report = table.index_verify(executor=SparkExecutor(spark, partitions=1))
+    report = table.index.verify(executor=SparkExecutor(spark, partitions=1))
     assert (report.ok, report.indexes) == (True, 6)
     # What a worker says of a damaged file arrives as it is, and nothing is left behind.
     before = sorted(p.name for p in Path(table.path).rglob("*.index"))
     damaged = sorted(Path(table.path).rglob("*.parquet"))[1]
     damaged.write_bytes(b"\0" * damaged.stat().st_size)
     with pytest.raises(CorruptFileError, match="Parquet"):
-        table.rewrite_file_index(rebuild=True, executor=SparkExecutor(spark, partitions=2))
+        table.index.build(rebuild=True, executor=SparkExecutor(spark, partitions=2))
     assert sorted(p.name for p in Path(table.path).rglob("*.index")) == before
-    assert len(table.snapshots()) == 4
+    assert len(table.snapshots.list()) == 4
 
 
 @pytest.mark.connect

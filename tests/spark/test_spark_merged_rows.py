@@ -52,7 +52,7 @@ def test_options_of_reading(frames):
     everything = sorted_rows(table.scan(columns=["v"]).to_arrow())
     assert set(texts(frames.load(path, columns="v", limit=3))) <= set(everything)
     optimized = frames.load(str(table_path("pk_index")), read_optimized="true")
-    assert texts(optimized) == sorted_rows(pp.Table.open(table_path("pk_index")).system("ro"))
+    assert texts(optimized) == sorted_rows(pp.Table.open(table_path("pk_index")).system.read("ro"))
     assert frames.load(path, read_optimized="true").count() == 0
 
 

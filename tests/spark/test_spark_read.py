@@ -188,7 +188,7 @@ def test_an_empty_table_that_gets_rows(frames, path):
 def test_time_travel(frames, six):
     assert frames.load(six.path, scan__snapshot_id=1).count() == 4
     assert frames.load(six.path, scan__version="2").count() == 6
-    assert frames.load(six.path, scan__timestamp_millis=six.snapshots()[0].time_millis).count() in (4, 6)
+    assert frames.load(six.path, scan__timestamp_millis=six.snapshots.list()[0].time_millis).count() in (4, 6)
     assert frames.ids(frames.load(six.path, incremental_between="1,2")) == [5, 6]
 
 

@@ -112,24 +112,24 @@ def test_rows_are_deleted_by_where_they_lie(frames: Any, table: pp.Table) -> Non
     there = frames.load(table.path, filter="id IN (1, 4, 7)", metadata_columns=PLACE)
     frames.save(there, table.path, operation="delete")
     assert ids(table) == [0, 2, 3, 5, 6, 8, 9, 10, 11]
-    last = table.snapshot()
+    last = table.snapshots.latest()
     frames.save(there.limit(0), table.path, operation="delete")
-    assert table.snapshot() == last  # nothing named, nothing done
+    assert table.snapshots.latest() == last  # nothing named, nothing done
 
 
 def test_rows_are_replaced_where_they_lie(frames: Any, table: pp.Table) -> None:
     new = _doubled(frames.load(table.path, filter="color = 'blue'", metadata_columns=PLACE))
-    first = table.snapshot().id
+    first = table.snapshots.latest().id
     frames.save(new, table.path, operation="upsert")
     assert ids(table) == list(range(12))
     assert ids(table, "color = 'blue!'") == [0, 3, 6, 9]
     assert table.scan("id = 9").to_arrow().to_pylist() == [{"id": 9, "color": "blue!", "price": 27.0, "p": 1}]
     # They have moved: a DataFrame of the snapshot before, with its places, does not fit any more.
-    before = table.snapshot()
+    before = table.snapshots.latest()
     old = frames.load(table.path, filter="color = 'blue'", metadata_columns=PLACE, scan__snapshot_id=first)
     with pytest.raises(Exception, match=r"gone by now|not in the table"):
         frames.save(_doubled(old), table.path, operation="upsert")
-    assert table.snapshot() == before
+    assert table.snapshots.latest() == before
 
 
 def _doubled(there: Any) -> Any:
@@ -165,10 +165,10 @@ def test_rows_are_upserted_by_keys(frames: Any, table: pp.Table) -> None:
 )
 def test_what_does_not_fit_is_refused(frames: Any, path: str, query: str, options: dict[str, str], says: str) -> None:
     table = pp.Table.create(path, _SCHEMA)
-    before = table.snapshot()
+    before = table.snapshots.latest()
     with pytest.raises(Exception, match=says):
         frames.save(query, table.path, **options)
-    assert table.snapshot() == before
+    assert table.snapshots.latest() == before
 
 
 def test_an_operation_is_no_overwrite() -> None:

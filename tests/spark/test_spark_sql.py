@@ -51,7 +51,7 @@ def test_insert_into(frames, six, view):
     assert frames.rows(frames.load(six.path, filter="id > 6")) == [
         (11, "red", 1.5), (7, "pink", 1.0), (8, None, 5.0), (9, "x", 2.5),
     ]  # fmt: skip
-    assert len(six.snapshots()) == 6
+    assert len(six.snapshots.list()) == 6
 
 
 def test_a_view_shows_what_was_inserted_through_it(frames, view):
@@ -99,11 +99,11 @@ def test_insert_overwrite(frames, six, view):
 
 
 def test_insert_that_does_not_fit(spark, six, view):
-    before = [s.id for s in six.snapshots()]
+    before = [s.id for s in six.snapshots.list()]
     for query in ("VALUES (1)", "VALUES ('x', 'y', 'z')", "SELECT 1, 2, 3, 4"):
         with pytest.raises(Exception, match=r"INSERT|CAST|cast|columns"):
             spark.sql(f"INSERT INTO {view} {query}").collect()
-    assert [s.id for s in six.snapshots()] == before
+    assert [s.id for s in six.snapshots.list()] == before
 
 
 def test_insert_into_a_partitioned_table_by_options_of_the_view(spark, frames, path):

@@ -116,10 +116,11 @@ def test_operations_on_key_tables(frames, server, own: dict[str, str]):
     paimon.merge(spark, path, source, ["id"], **how, storage_options=options)
     model = {i: p for i, p in model.items() if i % 7} | dict.fromkeys(range(28, 32), "new")
     if own["bucket"] == "2":
-        paimon.rescale(spark, path, 3, storage_options=options)
+        paimon.maintenance.rescale(spark, path, 3, storage_options=options)
     orphan = f"{path}/manifest/manifest-00000000-0000-0000-0000-000000000000-0"
-    table.store.io.write_bytes(orphan, b"x")
-    assert paimon.remove_orphan_files(spark, path, "0 s", False, storage_options=options).files.num_rows == 1
+    table._store.io.write_bytes(orphan, b"x")
+    found = paimon.maintenance.remove_orphan_files(spark, path, "0 s", False, storage_options=options)
+    assert found.files.num_rows == 1
     paimon.compact(spark, path, storage_options=options)
     assert frames.rows(frames.load(path, **options)) == sorted(model.items(), key=repr)
-    assert table.verify(deep=True).ok
+    assert table.maintenance.verify(deep=True).ok

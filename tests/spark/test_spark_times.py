@@ -49,7 +49,7 @@ def test_functions_take_the_zone_of_the_session(tokyo: SparkSession, table: pp.T
     assert paimon.delete(tokyo, table.path, f"ts < '{IN_TOKYO}'").rows_deleted == 1
     options = {"timezone": "UTC"}
     assert paimon.delete(tokyo, table.path, f"ts > '{IN_TOKYO}'", options=options).rows_deleted == 0
-    paimon.remove_orphan_files(tokyo, table.path, IN_TOKYO, dry_run=True)
+    paimon.maintenance.remove_orphan_files(tokyo, table.path, IN_TOKYO, dry_run=True)
 
 
 def test_reads_take_the_option_or_the_local_zone(tokyo: SparkSession, table: pp.Table) -> None:

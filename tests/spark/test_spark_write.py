@@ -28,7 +28,7 @@ def data_files(path: str) -> set[str]:
 
 def state(path: str) -> tuple[object, ...]:
     table = pp.Table.open(path)
-    return [s.id for s in table.snapshots()], data_files(path), table.schema
+    return [s.id for s in table.snapshots.list()], data_files(path), table.schema
 
 
 def test_a_table_is_made_with_its_options(frames, path):
@@ -41,7 +41,7 @@ def test_a_table_is_made_with_its_options(frames, path):
     )
     table = pp.Table.open(path)
     assert table.partition_by == ("dt",)
-    assert table.comment == "colours"
+    assert table.schema.comment == "colours"
     assert [(f.name, str(f.type)) for f in table.schema.fields] == [
         ("Id", "INT NOT NULL"), ("color", "STRING NOT NULL"), ("dt", "DATE NOT NULL"),
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def test_append_and_overwrite(frames, path):
     assert frames.ids(frames.load(path)) == [0]
     frames.save("SELECT id FROM range(0)", path, mode="overwrite")
     assert frames.load(path).count() == 0
-    assert [s.commit_kind.value for s in pp.Table.open(path).snapshots()] == [
+    assert [s.commit_kind.value for s in pp.Table.open(path).snapshots.list()] == [
         "APPEND",
         "APPEND",
         "OVERWRITE",
@@ -82,7 +82,7 @@ def test_append_and_overwrite(frames, path):
 def test_many_tasks_make_one_snapshot(frames, path):
     frames.save(frames.spark.range(0, 25_000, 1, 4).selectExpr("id", "id % 3 AS p"), path, partition_by="p")
     table = pp.Table.open(path)
-    assert len(table.snapshots()) == 1
+    assert len(table.snapshots.list()) == 1
     assert table.count() == 25_000
     assert sorted(table.scan("p = 2", columns=["id"]).to_arrow()["id"].to_pylist()) == list(range(2, 25_000, 3))
 
@@ -177,14 +177,14 @@ def test_members_of_structs_that_the_table_lacks_are_refused(frames, path, mode)
 
 def test_a_task_that_fails_publishes_nothing(frames, path):
     frames.save("SELECT id, 1 AS one FROM range(2)", path)
-    before = [s.id for s in pp.Table.open(path).snapshots()]
+    before = [s.id for s in pp.Table.open(path).snapshots.list()]
     rows = frames.spark.range(0, 4, 1, 4).selectExpr(
         "id", "CASE WHEN id < 3 THEN 1 ELSE raise_error('boom') END AS one"
     )
     for mode in ("append", "overwrite"):
         with pytest.raises(Exception, match="boom"):
             frames.save(rows, path, mode)
-    assert [s.id for s in pp.Table.open(path).snapshots()] == before
+    assert [s.id for s in pp.Table.open(path).snapshots.list()] == before
     assert frames.ids(frames.load(path)) == [0, 1]
 
 
@@ -400,7 +400,7 @@ def test_what_to_do_where_a_table_exists(spark, frames, path):
     with pytest.raises(Exception, match="a table already exists"):
         write(rows, path, "errorifexists")
     assert frames.ids(frames.load(path)) == [1]
-    assert len(pp.Table.open(path).snapshots()) == 1
+    assert len(pp.Table.open(path).snapshots.list()) == 1
     with pytest.raises(Exception, match="if-exists is append, error or ignore"):
         frames.save(rows, path, if_exists="fail")
     with pytest.raises(Exception, match="if-exists=error needs mode"):

@@ -34,7 +34,7 @@ def test_rows_of_two_tasks_are_never_equally_old(frames, path):
     rows = frames.spark.sql("SELECT /*+ REPARTITION(3) */ INT(id % 4) AS k, INT(id) AS v FROM range(40)")
     rows.write.format("paimon").mode("append").save(path)
     table = pp.Table.open(path)
-    entries = ManifestReader(table.store).live_files(table.snapshot())
+    entries = ManifestReader(table._store).live_files(table.snapshots.latest())
     ranges = sorted(zip(*(entries[f"{end}_sequence_number"].to_pylist() for end in ("min", "max")), strict=True))
     assert len(ranges) == 4
     assert all(before[1] < after[0] for before, after in pairwise(ranges))
@@ -57,12 +57,12 @@ def test_writes_compact_the_buckets_that_they_touched(frames, path, monkeypatch,
         else:
             frames.save("SELECT INT(id) AS k, INT(id) AS v FROM range(40)", path, **options)
     table = pp.Table.open(path)
-    assert ManifestReader(table.store).live_files(table.snapshot())["level"].to_pylist() == [2, 2]
+    assert ManifestReader(table._store).live_files(table.snapshots.latest())["level"].to_pylist() == [2, 2]
     assert tasks == ([2] if by_function else [])
     assert "write-only" not in table.options
     assert {row.k for row in frames.load(path).collect()} == set(range(40))
     write(rows, path, options={"write-only": "true"})
-    assert ManifestReader(table.store).live_files(table.snapshot()).num_rows == 4
+    assert ManifestReader(table._store).live_files(table.snapshots.latest()).num_rows == 4
 
 
 def test_tasks_of_a_write_agree_on_the_buckets_of_new_partitions(frames, path):
@@ -70,7 +70,7 @@ def test_tasks_of_a_write_agree_on_the_buckets_of_new_partitions(frames, path):
     rows = "SELECT INT(id % 2) AS p, INT(id) AS k, INT(id) AS v FROM range(0, 100, 1, 4)"
     frames.save(rows, path, **options)
     table = pp.Table.open(path)
-    assert [row["total_buckets"] for row in table.system("partitions").to_pylist()] == [8, 8]
+    assert [row["total_buckets"] for row in table.system.read("partitions").to_pylist()] == [8, 8]
     assert {row.k for row in frames.load(path).collect()} == set(range(100))
     assert not list(Path(path).rglob("bucket-postpone/*"))
     waits = {**options, "postpone.batch-write-fixed-bucket": "false"}

@@ -40,8 +40,8 @@ def table(path: str) -> pp.Table:
     made = pp.Table.create(path, schema, primary_key=["id", "p"], partition_by=["p"], options=options)
     for text in ("a", "b"):
         made.append(pa.table({"id": [1, 2, 3], "p": [1, 1, 2], "s": [text] * 3}, schema=schema))
-    made.create_tag("t1")
-    made.create_branch("b", tag="t1")
+    made.tags.create("t1")
+    made.branches.create("b", tag="t1")
     return made
 
 
@@ -50,10 +50,10 @@ def test_each_system_table_by_name_and_by_path(spark: Any, frames: Any, table: p
     for name in sampled(NAMES, 5 if FEW else len(NAMES)):
         if name != "row_tracking":
             by_path = frames.load(f"{table.path}${name}")
-            assert _stored(by_path) == _ours(table.system(name)), name
+            assert _stored(by_path) == _ours(table.system.read(name)), name
     by_name = spark.read.format("paimon").option("warehouse", warehouse)
     of_branch = by_name.option("table", "db.t$branch_b$snapshots").load()
-    assert _stored(of_branch) == _ours(pp.Table.open(table.path, "b").system("snapshots"))
+    assert _stored(of_branch) == _ours(pp.Table.open(table.path, "b").system.read("snapshots"))
     assert {f.name: f.nullable for f in of_branch.schema}["snapshot_id"] is False
     for name in sampled(WAREHOUSE_TABLES, 1 if FEW else len(WAREHOUSE_TABLES)):
         frame = spark.read.format("paimon").option("warehouse", warehouse).option("table", f"sys.{name}").load()
@@ -79,26 +79,26 @@ def test_changes_that_are_named_are_read_by_several_tasks(frames: Any, path: str
     table = pp.Table.create(path, schema, primary_key=["id"], options=options)
     for text in ("a", "b", "c"):
         table.append(pa.table({"id": list(range(20)), "s": [text] * 20}, schema))
-    between = {"incremental-between": f"0,{table.store.latest_snapshot_id()}"}
+    between = {"incremental-between": f"0,{table._store.latest_snapshot_id()}"}
     for name in ("audit_log", "binlog"):
         frame = frames.load(f"{path}${name}", **between)
-        assert _stored(frame) == lines(table.system_scan(name, options=between).to_arrow())
+        assert _stored(frame) == lines(table.system.scan(name, options=between).to_arrow())
         assert frame.select(spark_partition_id()).distinct().count() > 1
         few = frames.load(f"{path}${name}", filter="rowkind <> '+I'", columns="rowkind", **between)
-        expected = table.system_scan(name, "rowkind <> '+I'", columns=["rowkind"], options=between).to_arrow()
+        expected = table.system.scan(name, "rowkind <> '+I'", columns=["rowkind"], options=between).to_arrow()
         assert _stored(few) == lines(expected) != []
 
 
 def test_row_tracking(frames: Any, path: str) -> None:
     tracked = pp.Table.create(path, pa.schema([("a", pa.int64())]), options={"row-tracking.enabled": "true"})
     tracked.append(pa.table({"a": [1, 2]}))
-    assert _stored(frames.load(f"{path}$row_tracking")) == lines(tracked.system("row_tracking"))
+    assert _stored(frames.load(f"{path}$row_tracking")) == lines(tracked.system.read("row_tracking"))
     tracked.append(pa.table({"a": [3]}))
     assert [row.a for row in frames.load(f"{path}$audit_log", incremental_between="1,2").collect()] == [3]
 
 
 def test_orphans_on_spark(spark: Any, table: pp.Table) -> None:
-    from paimon_pyds.spark import remove_orphan_files
+    from paimon_pyds.spark.maintenance import remove_orphan_files
 
     bucket = Path(table.path) / "p=1" / "bucket-0"
     old = time.time() - 3 * 86_400

@@ -235,10 +235,10 @@ def test_a_store_that_ignores_the_condition_is_written_under_a_lock(server: Serv
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     table = catalog.table("shop.t")
-    assert [s.id for s in table.snapshots()] == list(range(1, 13)) and len(ids_of(table)) == 12
+    assert [s.id for s in table.snapshots.list()] == list(range(1, 13)) and len(ids_of(table)) == 12
     table.alter(add_columns={"v": pa.int32()})
-    table.create_tag("kept")
-    assert table.scan().to_arrow().column_names == ["id", "p", "v"] and list(table.tags()) == ["kept"]
+    table.tags.create("kept")
+    assert table.scan().to_arrow().column_names == ["id", "p", "v"] and list(table.tags.list()) == ["kept"]
     with pytest.raises(UnsupportedError, match=r"lock\.enabled"):
         pp.Table.open(table.path, storage_options=options).append(ROWS)
 
@@ -282,8 +282,8 @@ def test_a_lock_that_expires_before_the_store_answers(
     with pytest.raises(CommitError, match="lock expired before"):
         table.append(ROWS)
     server.fail = lambda *_: None
-    assert not table.snapshots()
-    io = table.store.io
+    assert not table.snapshots.list()
+    io = table._store.io
     server.fail = expire("PUT")
     with pytest.raises(CommitOutcomeUnknownError, match="lock expired meanwhile"):
         io.create_if_absent(f"{table.path}/snapshot/snapshot-1", b"{}")
@@ -298,7 +298,7 @@ def test_tables_are_written_and_changed(server: Server, root: str) -> None:
     table.compact(full=True)
     again = pp.Table.open(f"{root}/wh/t", storage_options=server.options())
     assert ids_of(again) == sorted([*(i for i in range(20) if i != 3), 0, 1, 50])
-    assert "hush" not in repr(again) + repr(again.store.io)
+    assert "hush" not in repr(again) + repr(again._store.io)
 
 
 def test_a_drop_that_fails_halfway(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
     )
     for text in ("old", "new"):
         table.append(pa.table({"id": [1, 2], "v": [text, text]}, schema))
-    store = pickle.loads(pickle.dumps(table.store))
+    store = pickle.loads(pickle.dumps(table._store))
     assert pp.Table(store).scan().to_arrow()["v"].to_pylist() == ["new", "new"]
 
 
@@ -361,9 +361,9 @@ def test_a_writer_that_another_was_faster_than_numbers_its_rows_anew(
     table.compact(full="deletion-vectors.enabled" in more)
     for opened in (table, pp.Table.open(f"{root}/t", storage_options=server.options(**kept))):
         assert opened.scan().to_arrow()["v"].unique().to_pylist() == ["second"]
-        assert opened.verify(deep=True).ok
+        assert opened.maintenance.verify(deep=True).ok
         METADATA_CACHE.clear()
-    names = [status.name for status in table.store.io.list(f"{root}/t/bucket-0")]
+    names = [status.name for status in table._store.io.list(f"{root}/t/bucket-0")]
     assert not [name for name in names if name.endswith(".tmp")]
 
 
@@ -380,58 +380,58 @@ def test_what_is_kept_of_a_file_goes_when_its_rows_are_numbered_anew(server: Ser
     for message in messages:
         table.commit([message])
     assert table.scan("id >= 17 AND id <= 19").to_arrow()["v"].to_pylist() == [b"\1" * 1000] * 3
-    assert table.verify(deep=True).ok
+    assert table.maintenance.verify(deep=True).ok
 
 
 def test_a_tag_gets_another_name(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
-    table.create_tag("a")
-    table.rename_tag("a", "b é%20")
-    assert list(table.tags()) == ["b é%20"]
+    table.tags.create("a")
+    table.tags.rename("a", "b é%20")
+    assert list(table.tags.list()) == ["b é%20"]
     table.append(ROWS)
     create = ObjectStoreFileIO.create_if_absent
 
     def beside(io: ObjectStoreFileIO, path: str, data: bytes) -> bool:
         monkeypatch.undo()
         if path.endswith("tag-c"):  # another was faster
-            table.create_tag("c")
+            table.tags.create("c")
         else:
-            table.delete_tag("b é%20")
+            table.tags.delete("b é%20")
         return create(io, path, data)
 
     monkeypatch.setattr(ObjectStoreFileIO, "create_if_absent", beside)
     with pytest.raises(AlreadyExistsError):
-        table.rename_tag("b é%20", "c")
-    assert {name: snapshot.id for name, snapshot in table.tags().items()} == {"b é%20": 1, "c": 2}
+        table.tags.rename("b é%20", "c")
+    assert {name: snapshot.id for name, snapshot in table.tags.list().items()} == {"b é%20": 1, "c": 2}
     monkeypatch.setattr(ObjectStoreFileIO, "create_if_absent", beside)
     with pytest.raises(TagNotFoundError):
-        table.rename_tag("b é%20", "d")
-    assert list(table.tags()) == ["c"]
+        table.tags.rename("b é%20", "d")
+    assert list(table.tags.list()) == ["c"]
 
 
 def test_branches(server: Server, root: str) -> None:
     table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
-    table.create_tag("a")
+    table.tags.create("a")
     table.alter(add_columns={"n": "INT"})
     table.append(pa.table({"id": [20], "p": ["x"], "n": pa.array([1], pa.int32())}))
-    table.create_tag("b")
+    table.tags.create("b")
     for name, tag, count in (("of a", "a", 20), ("of b", "b", 21), ("empty", None, 0)):
-        table.create_branch(name, tag)
+        table.branches.create(name, tag)
         branch = pp.Table.open(f"{root}/t", branch=name, storage_options=server.options())
         assert (branch.count(), len(branch.schema.fields)) == (count, 2 if tag == "a" else 3)
         branch.append(ROWS.slice(0, 1))
         assert branch.count() == count + 1
         with pytest.raises(AlreadyExistsError):
-            table.create_branch(name, tag)
-    assert table.branches() == ["empty", "of a", "of b"]
+            table.branches.create(name, tag)
+    assert table.branches.list() == ["empty", "of a", "of b"]
     with pytest.raises(UnsupportedError, match="keeps its name"):
-        table.rename_branch("empty", "other")
-    table.delete_branch("empty")
-    table.delete_branch("of a")
-    assert (table.branches(), table.count()) == (["of b"], 21)
-    assert not table.store.io.exists(f"{root}/t/branch/branch-of a")
-    table.fast_forward("of b")
-    assert (table.count(), table.verify(deep=True).ok) == (22, True)
+        table.branches.rename("empty", "other")
+    table.branches.delete("empty")
+    table.branches.delete("of a")
+    assert (table.branches.list(), table.count()) == (["of b"], 21)
+    assert not table._store.io.exists(f"{root}/t/branch/branch-of a")
+    table.branches.fast_forward("of b")
+    assert (table.count(), table.maintenance.verify(deep=True).ok) == (22, True)
 
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
@@ -439,7 +439,7 @@ def test_a_branch_of_which_the_making_or_the_deletion_fails(server: Server, root
     """At each request in turn: it is there, or is not, or can be deleted; a second call does it."""
     table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
     table.alter(add_columns={"n": "INT"})
-    table.create_tag("a")
+    table.tags.create("a")
 
     def failing(call: Callable[[], object], at: int, when: str) -> bool:
         server.fail, failed = _failing(len(server.requests) + at, when)
@@ -459,30 +459,30 @@ def test_a_branch_of_which_the_making_or_the_deletion_fails(server: Server, root
 
     for when in (BEFORE, AFTER):
         for at in itertools.count(0, step):
-            if not failing(lambda: table.create_branch("b", "a"), at, when):
+            if not failing(lambda: table.branches.create("b", "a"), at, when):
                 break
             assert opened() in (20, None)
-            if "b" in table.branches():
-                table.delete_branch("b")
-            table.create_branch("b", "a")
+            if "b" in table.branches.list():
+                table.branches.delete("b")
+            table.branches.create("b", "a")
             assert opened() == 20
-            failing(lambda: table.delete_branch("b"), at, when)
+            failing(lambda: table.branches.delete("b"), at, when)
             assert opened() in (20, None)
-            if "b" in table.branches():
-                table.delete_branch("b")
-            assert (table.branches(), table.count(), table.verify(deep=True).ok) == ([], 20, True)
-        table.delete_branch("b")
+            if "b" in table.branches.list():
+                table.branches.delete("b")
+            assert (table.branches.list(), table.count(), table.maintenance.verify(deep=True).ok) == ([], 20, True)
+        table.branches.delete("b")
 
 
 def test_two_that_make_one_branch(server: Server, root: str) -> None:
     table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
     for number in range(4):
-        table.create_tag(f"t{number}")
+        table.tags.create(f"t{number}")
         table.append(ROWS)
 
     def make(number: int) -> int | None:
         try:
-            snapshot = table.create_branch("b", f"t{number}")
+            snapshot = table.branches.create("b", f"t{number}")
         except AlreadyExistsError:
             return None
         return None if snapshot is None else snapshot.id
@@ -491,9 +491,9 @@ def test_two_that_make_one_branch(server: Server, root: str) -> None:
         with ThreadPoolExecutor(4) as pool:
             (winner,) = [found for found in pool.map(make, range(4)) if found is not None]
         branch = pp.Table.open(f"{root}/t", branch="b", storage_options=server.options())
-        assert [snapshot.id for snapshot in branch.snapshots()] == [winner]
-        assert (list(branch.tags()), branch.count()) == ([f"t{winner - 1}"], 20 * winner)
-        table.delete_branch("b")
+        assert [snapshot.id for snapshot in branch.snapshots.list()] == [winner]
+        assert (list(branch.tags.list()), branch.count()) == ([f"t{winner - 1}"], 20 * winner)
+        table.branches.delete("b")
 
 
 def test_objects_get_other_names(io: ObjectStoreFileIO, root: str) -> None:
@@ -568,7 +568,7 @@ def test_two_processes_lose_nothing(server: Server, root: str, writers: int, com
     for process in others:
         process.join()
         assert process.exitcode == 0
-    assert [s.id for s in table.snapshots()] == list(range(1, 2 * writers * commits + 1))
+    assert [s.id for s in table.snapshots.list()] == list(range(1, 2 * writers * commits + 1))
     assert len(ids_of(table)) == 2 * writers * commits
 
 
@@ -593,7 +593,7 @@ def test_a_writer_that_is_killed_while_it_commits(server: Server, root: str, whe
     assert len(ids_of(again)) == rows
     again.append(ROWS.slice(0, 1))
     assert len(ids_of(again)) == rows + 1
-    assert [s.id for s in again.snapshots()] == list(range(1, rows - 17))
+    assert [s.id for s in again.snapshots.list()] == list(range(1, rows - 17))
 
 
 def test_a_forked_process_is_refused_not_stuck(io: ObjectStoreFileIO, root: str) -> None:

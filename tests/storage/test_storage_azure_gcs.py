@@ -93,7 +93,7 @@ def test_tables(store: Store) -> None:
     table.compact(full=True)
     again = pp.Catalog(store.root, options).table("shop.t")
     assert ids_of(again) == [i for i in range(20) if i != 3]
-    assert "hush" not in repr(again) + repr(again.store.io) and servers.AZURE_KEY not in repr(again.store.io)
+    assert "hush" not in repr(again) + repr(again._store.io) and servers.AZURE_KEY not in repr(again._store.io)
     with pytest.raises(AlreadyExistsError):
         catalog.create_table("shop.t", ROWS.schema)
     catalog.drop_table("shop.t")
@@ -117,7 +117,7 @@ def test_writers_side_by_side_lose_nothing(store: Store, writers: int, commits: 
 
     append_side_by_side(opened, lambda _: ROWS.slice(0, 1), writers, commits)
     table = opened()
-    assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))
+    assert [s.id for s in table.snapshots.list()] == list(range(1, writers * commits + 1))
     assert table.scan().count() == writers * commits
 
 
@@ -129,7 +129,7 @@ def test_an_acknowledgement_that_is_lost(store: Store, when: str) -> None:
         left.pop() if method == "PUT" and "snapshot-1" in path and left else None
     )
     table.append(ROWS)
-    assert not left and ids_of(table) == list(range(20)) and len(table.snapshots()) == 1
+    assert not left and ids_of(table) == list(range(20)) and len(table.snapshots.list()) == 1
 
 
 def test_refused_credentials_and_what_is_missing(store: Store) -> None:

@@ -211,13 +211,13 @@ def test_an_outage_is_told_after_few_tries(server: Server) -> None:
     with silent() as (address, requests):
         options = server.options() | waits | {"s3.endpoint": address}
         with pytest.raises(StorageError, match=r"can't be reached.*s3\.….*retry-timeout 1 s") as caught:
-            pp.Table.open(table.store.root, storage_options=options)
+            pp.Table.open(table._store.root, storage_options=options)
         assert len(requests) <= 3 * 2  # what an opening asks for at once, each once more
         assert caught.value.errno == errno.ETIMEDOUT and "hush" not in str(caught.value)
-        io, _ = open_file_io(table.store.root, options)
+        io, _ = open_file_io(table._store.root, options)
         for call in (
-            lambda: io.write_bytes(f"{table.store.root}/a", b"1"),
-            lambda: TableStore(io, table.store.root).latest_snapshot(),
+            lambda: io.write_bytes(f"{table._store.root}/a", b"1"),
+            lambda: TableStore(io, table._store.root).latest_snapshot(),
         ):
             requests.clear()
             with pytest.raises(StorageError, match="can't be reached"):
@@ -226,7 +226,7 @@ def test_an_outage_is_told_after_few_tries(server: Server) -> None:
         requests.clear()
         object_store._conditional[io._identity] = True
         with pytest.raises(CommitOutcomeUnknownError):
-            io.create_if_absent(f"{table.store.root}/b", b"1")
+            io.create_if_absent(f"{table._store.root}/b", b"1")
         end = time.monotonic() + 60
         while not requests and time.monotonic() < end:  # the client may have given up before our thread looks
             time.sleep(0.01)
@@ -247,10 +247,10 @@ def test_a_listing_that_is_answered_with_something_else(server: Server) -> None:
     root, whole = server.bucket(), server.app
     table = pp.Table.create(f"{root}/t", pa.schema([("id", pa.int64())]), storage_options=server.options())
     table.append(pa.table({"id": [1]}))
-    table.create_tag("x")
+    table.tags.create("x")
     table.overwrite(pa.table({"id": [2]}))
-    table.expire_snapshots(retain_max=1)
-    io, left = table.store.io, [0]
+    table.snapshots.expire(retain_max=1)
+    io, left = table._store.io, [0]
     current = [b""]
 
     def answer(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
@@ -269,15 +269,15 @@ def test_a_listing_that_is_answered_with_something_else(server: Server) -> None:
         left[0] = 1
         assert io.exists(tag_dir)
         left[0] = 1
-        assert not table.remove_orphan_files("0 s", dry_run=False).files.num_rows
+        assert not table.maintenance.remove_orphan_files("0 s", dry_run=False).files.num_rows
         assert table.scan(tag="x").to_arrow().to_pylist() == [{"id": 1}]
     for current[0] in bodies[:2]:
         for call in (
             lambda: io.list(tag_dir),
             lambda: io.exists(tag_dir),
             lambda: io.delete_tree(tag_dir),
-            lambda: pp.Table.open(table.path, storage_options=server.options()).tags(),
-            lambda: table.remove_orphan_files("0 s", dry_run=False),
+            lambda: pp.Table.open(table.path, storage_options=server.options()).tags.list(),
+            lambda: table.maintenance.remove_orphan_files("0 s", dry_run=False),
         ):
             left[0] = 1000
             with pytest.raises(StorageError, match="is no list"):

@@ -61,7 +61,7 @@ def test_commits_of_processes_race_without_links_and_none_is_lost(tmp_path: Path
         pool.map(_append, [(path, who, commits) for who in range(writers)], chunksize=1)
     expected = [100 * who + n for who in range(writers) for n in range(commits)]
     assert sorted(table.scan().to_arrow()["a"].to_pylist()) == expected
-    assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))
+    assert [s.id for s in table.snapshots.list()] == list(range(1, writers * commits + 1))
     assert not [name for name in os.listdir(f"{path}/snapshot") if name.startswith(".")]
 
 

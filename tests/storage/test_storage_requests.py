@@ -71,10 +71,10 @@ def _new_process() -> None:
 
 def test_opening_planning_and_a_point_query(server: Server, table: pp.Table) -> None:
     _new_process()
-    opened = pp.Table.open(table.store.root, storage_options=server.options())
+    opened = pp.Table.open(table._store.root, storage_options=server.options())
     _new_process()
     # the schemas' names, the first, LATEST
-    assert _requests(server, lambda: pp.Table.open(table.store.root, storage_options=server.options())) == 3
+    assert _requests(server, lambda: pp.Table.open(table._store.root, storage_options=server.options())) == 3
     before = len(server.requests)
     scan = opened.scan(filter="id = 6005")
     # the same, whether there is a newer snapshot, the snapshot
@@ -122,7 +122,7 @@ def test_round_trips_of_a_point_query(tmp_path: Path) -> None:
 
 
 def test_explanations_count_requests(server: Server, table: pp.Table) -> None:
-    opened = pp.Table.open(table.store.root, storage_options=server.options())
+    opened = pp.Table.open(table._store.root, storage_options=server.options())
     scan = opened.scan("id = 6005")
     _new_process()
     before = len(server.requests)
@@ -153,7 +153,7 @@ def test_what_is_seen_last_is_a_guess(server: Server, tmp_path: Path) -> None:
     opened = pp.Table.open(root, storage_options=options)
     other.append(pa.table({"id": [1], "v": ["y"], "w": pa.array([5], pa.int32())}))
     assert opened.scan().count() == 4001 and opened.scan("w = 5").count() == 1
-    other.rollback(snapshot=1)
+    other.snapshots.rollback(snapshot=1)
     assert opened.scan().count() == 1000
     _new_process()
     assert pp.Table.open(root, storage_options=options).scan().count() == 1000
@@ -164,7 +164,7 @@ def test_damage_that_was_read_is_not_kept(server: Server, tmp_path: Path) -> Non
     root = f"{server.bucket()}/t"
     table = pp.Table.create(root, SCHEMA, options=OPTIONS, storage_options=options)
     table.append(_rows(0))
-    io = table.store.io
+    io = table._store.io
     (bucket,) = [entry.path for entry in io.list(root) if entry.name == "bucket-0"]
     for suffix in (".parquet.index", ".parquet"):
         (path,) = [entry.path for entry in io.list(bucket) if entry.name.endswith(suffix)]
@@ -191,7 +191,7 @@ def test_an_append(server: Server) -> None:
 
 
 def test_a_snapshot_that_is_missing(server: Server, table: pp.Table) -> None:
-    assert _requests(server, lambda: table.store.snapshot_exists(10_000)) == 1
+    assert _requests(server, lambda: table._store.snapshot_exists(10_000)) == 1
 
 
 def test_the_start_of_a_file_comes_with_its_size(server: Server) -> None:
@@ -240,7 +240,7 @@ def test_orc_stripes_are_read_at_once(server: Server, tmp_path: Path, kept: bool
     table = pp.Table.create(f"{server.bucket()}/t", rows.schema, options=options, storage_options=server.options())
     table.append(rows)
     (file,) = table.scan().plan().files
-    io = table.store.io
+    io = table._store.io
     if not kept:  # as others write
         data = _io.BytesIO()
         orc.write_table(rows, data, stripe_size=64 << 10, compression="zstd")

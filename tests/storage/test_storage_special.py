@@ -118,7 +118,7 @@ def test_a_table_with_something_else_in_the_place_of_a_file(
 def test_a_link_that_leads_nowhere_in_the_place_of_the_next_snapshot(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1]}))
-    link = Path(table.store.paths.snapshot(2))
+    link = Path(table._store.paths.snapshot(2))
     os.symlink("nowhere", link)
     with pytest.raises(StorageError, match=r"a link that leads nowhere is in the way.*snapshot-2 — remove the link"):
         table.append(pa.table({"id": [2]}))
@@ -129,6 +129,6 @@ def test_a_link_that_leads_nowhere_in_the_place_of_the_next_snapshot(tmp_path: P
         table.append(pa.table({"id": [2]}))
     link.unlink()
     table.append(pa.table({"id": [2]}))
-    os.symlink("nowhere", table.store.paths.schema(1))
+    os.symlink("nowhere", table._store.paths.schema(1))
     with pytest.raises(StorageError, match="a link that leads nowhere"):
         table.alter(add_columns={"x": "INT"})

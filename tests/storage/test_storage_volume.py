@@ -65,17 +65,17 @@ def test_all_that_is_done_with_tables(path: str) -> None:
     table.delete("id < 10")
     table.update({"p": "'q'"}, "id = 50")
     table.alter(add_columns={"n": "INT"})
-    table.create_tag("one")
-    table.rename_tag("one", "two")
-    table.create_branch("a", tag="two")
-    table.rename_branch("a", "b")
-    table.fast_forward("b")
-    table.delete_branch("b")
+    table.tags.create("one")
+    table.tags.rename("one", "two")
+    table.branches.create("a", tag="two")
+    table.branches.rename("a", "b")
+    table.branches.fast_forward("b")
+    table.branches.delete("b")
     table.compact(full=True)
-    table.expire_snapshots(retain_max=1, retain_min=1)
-    assert pp.Table.open(path).verify().ok
+    table.snapshots.expire(retain_max=1, retain_min=1)
+    assert pp.Table.open(path).maintenance.verify().ok
     assert (table.count(), table.scan("p = 'q'").count()) == (190, 1)
-    clone = table.clone(f"{path}-copy")
+    clone = table.maintenance.clone(f"{path}-copy")
     assert pp.Table.open(f"{path}-copy").count() == 190, clone
     catalog = pp.Catalog(f"{path}-warehouse")
     catalog.create_database("d")
@@ -105,8 +105,8 @@ def test_two_processes_commit_and_nothing_is_lost(path: str, commits: int) -> No
     for writer in writers:
         writer.join()
     assert ids(path) == [1000 * who + n for who in range(2) for n in range(commits)]
-    assert [s.id for s in pp.Table.open(path).snapshots()] == list(range(1, 2 * commits + 1))
-    assert pp.Table.open(path).verify().ok
+    assert [s.id for s in pp.Table.open(path).snapshots.list()] == list(range(1, 2 * commits + 1))
+    assert pp.Table.open(path).maintenance.verify().ok
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.long)])
@@ -132,7 +132,7 @@ def test_a_writer_that_is_killed_beside_another(path: str, kills: int, monkeypat
         assert [id_ for id_ in found if id_ < 0] == sorted(range(-number, 0))
         of_writer = [id_ - 1000 * number for id_ in found if id_ >= 1000 * number]
         assert of_writer == list(range(len(of_writer)))
-    assert pp.Table.open(path).verify().ok
+    assert pp.Table.open(path).maintenance.verify().ok
 
 
 def test_renames_of_files_race_and_one_wins(volume: Path, path: str) -> None:

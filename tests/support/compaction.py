@@ -44,7 +44,7 @@ def make(path: Path, files: int = 6, options: Mapping[str, str] | None = None, *
 
 def live(table: pp.Table) -> pa.RecordBatch:
     """The live entries."""
-    return live_of(table.store, table.snapshot())
+    return live_of(table._store, table.snapshots.latest())
 
 
 def names(table: pp.Table) -> list[str]:
@@ -60,7 +60,7 @@ def ids(table: pp.Table) -> list[int]:
 
 def latest(table: pp.Table) -> Snapshot:
     """The latest snapshot."""
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     return snapshot
 
@@ -73,7 +73,7 @@ def deleted(table: pp.Table) -> int:
 def index_entries(table: pp.Table) -> list[IndexEntry]:
     """The index manifest of the latest snapshot."""
     name = latest(table).index_manifest
-    return [] if name is None else list(table.store.read_index_manifest(name))
+    return [] if name is None else list(table._store.read_index_manifest(name))
 
 
 def delete_positions(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> None:
@@ -97,7 +97,7 @@ def delete_positions(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> N
                     whole[name] = whole.get(name, BitMap()) | positions
         data, ranges = write_vectors([DeletionVector(v) for v in whole.values()])
         name = f"index-{uuid.uuid4()}-0"
-        table.store.io.write_bytes(table.store.paths.index(name), data)
+        table._store.io.write_bytes(table._store.paths.index(name), data)
         listed = tuple(DeletionRange(n, r.offset, r.length, r.cardinality) for n, r in zip(whole, ranges, strict=True))
         made.append(
             IndexEntry(
@@ -112,14 +112,14 @@ def delete_positions(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> N
         replaced_index_files=frozenset(replaced),
         kind=CommitKind.OVERWRITE,
     )
-    assert commit(table.store, Changes([changes]), TableOptions(table.options)) is not None
+    assert commit(table._store, Changes([changes]), TableOptions(table.options)) is not None
 
 
 def _positions(table: pp.Table, entry: IndexEntry) -> dict[str, BitMap]:
     from paimon_pyds.metadata.deletion.vector import read_vector
     from paimon_pyds.storage import FileSource
 
-    source = FileSource(table.store.io, table.store.paths.index(entry.file_name))
+    source = FileSource(table._store.io, table._store.paths.index(entry.file_name))
     return {
         r.data_file: read_vector(source, r.offset, r.length, r.cardinality, None).positions
         for r in entry.deletion_ranges or ()

@@ -18,10 +18,10 @@ from paimon_pyds.metadata.partition import PartitionBucket
 def bucket_keys(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
     """The hashes that the hash index has, by bucket; looks whether no hash and no key is in two buckets of a partition,
     and whether the index has the keys of all files."""
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     name = None if snapshot is None else snapshot.index_manifest
-    entries = () if name is None else table.store.read_index_manifest(name)
-    index = HashIndex(table.store, table.schema, entries)
+    entries = () if name is None else table._store.read_index_manifest(name)
+    index = HashIndex(table._store, table.schema, entries)
     found = {}
     for partition in {entry.partition for entry in entries}:
         for entry in index.files(partition):
@@ -58,11 +58,11 @@ def _hashes_in_files(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
     from paimon_pyds.format import ReadCounters, ReadHints
 
     keys = [table.schema.field(name) for name in table.schema.trimmed_primary_keys]
-    live = ManifestReader(table.store).live_files(table.snapshot())
+    live = ManifestReader(table._store).live_files(table.snapshots.latest())
     found: dict[PartitionBucket, set[int]] = {}
-    for file in planned_files(table.store, table.schema, live):
+    for file in planned_files(table._store, table.schema, live):
         reader = formats.by_path(file.path).open_reader(
-            table.store.io, file.path, file.size, ReadCounters(), ReadHints(table.options, file.instants)
+            table._store.io, file.path, file.size, ReadCounters(), ReadHints(table.options, file.instants)
         )
         for batch in reader.read(keys, RowSelection.ALL, 10_000):
             hashes = hash_rows(batch.columns, [key.type for key in keys]).tolist()

@@ -47,7 +47,7 @@ class BesideIO(FaultyIO):
 def table_in(files: dict[str, bytes], branch: str | None = None) -> pp.Table:
     """The table of these files, with no fault."""
     table = pp.Table(TableStore(MemoryIO(files), "/t"))
-    return table if branch is None else pp.Table(table.store.for_branch(branch))
+    return table if branch is None else pp.Table(table._store.for_branch(branch))
 
 
 def each_moment(

@@ -267,12 +267,12 @@ def files_under(path: str) -> set[str]:
 
 def left_behind(path: Path) -> set[str]:
     """The files that no state of the table needs."""
-    return files_there(path) - set(table_files(pp.Table.open(path).store))
+    return files_there(path) - set(table_files(pp.Table.open(path)._store))
 
 
 def rows_of_snapshots(table: pp.Table) -> list[list[str]]:
     """What each snapshot holds; their numbers have no gap."""
-    snapshots = table.snapshots()
+    snapshots = table.snapshots.list()
     assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
     return [texts(table.scan(snapshot=s.id)) for s in snapshots]
 

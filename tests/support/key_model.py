@@ -164,12 +164,12 @@ class KeyModel:
             gone: the rows of which partitions an overwrite takes away.
         """
         written: Sequence[Sequence[Row]] | None = tasks
-        for snapshot in table.snapshots():
+        for snapshot in table.snapshots.list():
             if snapshot.id <= self.snapshot:
                 continue
             self.snapshot = snapshot.id
             added, kept = {}, {}
-            for entry in live_of(table.store, snapshot).to_pylist():
+            for entry in live_of(table._store, snapshot).to_pylist():
                 name, level = entry["file_name"], entry["level"]
                 if name in self.files:
                     kept[name] = KeyFile(self.files[name].place, level, self.files[name].rows)
@@ -299,7 +299,7 @@ def _overwrites(snapshot: Snapshot) -> bool:
 def physical(table: pp.Table, entry: Mapping[str, Any]) -> list[Row]:
     """The rows of a file as they lie in it."""
     path = str(next(Path(table.path).rglob(entry["file_name"])))
-    fields = (*_NUMBERS, *table.store.schema(entry["schema_id"]).fields)
+    fields = (*_NUMBERS, *table._store.schema(entry["schema_id"]).fields)
     hints = ReadHints(table.options)
     reader = by_path(path).open_reader(LocalFileIO(), path, entry["file_size"], ReadCounters(), hints)
     rows = [row for batch in reader.read(fields, RowSelection.ALL, 1000) for row in plain(batch)]

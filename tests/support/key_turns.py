@@ -84,7 +84,7 @@ class LoggedModel(KeyModel):
         gone: Callable[[Row], bool],
     ) -> None:
         super()._written(table, added, kept, tasks, gone)
-        (snapshot,) = (snapshot for snapshot in table.snapshots() if snapshot.id == self.snapshot)
+        (snapshot,) = (snapshot for snapshot in table.snapshots.list() if snapshot.id == self.snapshot)
         if self.producer == "input" and snapshot.commit_kind is not CommitKind.OVERWRITE:  # these log nothing
             rows = [row for task in tasks for row in task if self.engine.keeps(row)]
             self.logged[self.snapshot] = [(KINDS[row[KIND]], row) for row in rows]
@@ -221,7 +221,7 @@ class TurnWorld(KeyWorld):
         """What the changelogs say of snapshots since one."""
         for id_ in self.model.logged:
             if id_ > first:
-                told = self.table.audit_log(options=_CHANGELOG | {"incremental-between": f"{id_ - 1},{id_}"})
+                told = self.table.system.audit_log(options=_CHANGELOG | {"incremental-between": f"{id_ - 1},{id_}"})
                 assert lines(told.to_arrow()) == self.logged(id_), id_
 
     def logged(self, *snapshots: int) -> list[str]:

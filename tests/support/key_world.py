@@ -281,7 +281,7 @@ class KeyWorld(World):
         except UnsupportedError as error:
             self.log.append(f"  {error}")
             return
-        by_files = (last := self.table.snapshot()) is not None and last.commit_kind is CommitKind.OVERWRITE
+        by_files = (last := self.table.snapshots.latest()) is not None and last.commit_kind is CommitKind.OVERWRITE
         gone = [] if by_files or not hit else [[{**row, KIND: 3} for row in hit]]
         self.model.follow(self.table, gone, lambda row: _holds(condition, row))
 
@@ -311,7 +311,7 @@ class KeyWorld(World):
         self.log.append(f"index {wanted}")
         before = [key for key in self.table.schema.options if key.startswith("file-index.") and key not in wanted]
         self.table.alter(wanted, before)
-        self.table.rewrite_file_index(rebuild=self.random.random() < 0.3)
+        self.table.index.build(rebuild=self.random.random() < 0.3)
         self.model.follow(self.table)
 
     def alter(self) -> None:
@@ -385,7 +385,7 @@ class KeyWorld(World):
         """Of the highest level alone; with deletion vectors, and of first rows, that is more than Java's `$ro` says."""
         if not self.engine.hides_level_0:
             levels = int(self.table.options.get("num-sorted-run.compaction-trigger", "5"))
-            self._same(self.table.system("$ro"), self.model.compacted_rows(levels))
+            self._same(self.table.system.read("$ro"), self.model.compacted_rows(levels))
 
     def _older(self, _: Sequence[Row]) -> None:
         if self.states:

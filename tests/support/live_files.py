@@ -28,7 +28,7 @@ from paimon_pyds.metadata.store import TableStore
 
 def live_files(table: pp.Table) -> tuple[ReadSpec, list[PlannedFile]]:
     """The files of the newest snapshot, and how to read them."""
-    return planned_live_files(table.store, table.schema, live_of(table.store, table.snapshot()))
+    return planned_live_files(table._store, table.schema, live_of(table._store, table.snapshots.latest()))
 
 
 def table_files(store: TableStore) -> Iterator[str]:

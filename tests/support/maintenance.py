@@ -31,24 +31,24 @@ def rows_of(table: pp.Table, **scan: Any) -> list[str]:
 
 def is_exact(table: pp.Table) -> None:
     """The files that are there are those that some state needs."""
-    there, needed = files_there(Path(table.path)), set(table_files(table.store))
+    there, needed = files_there(Path(table.path)), set(table_files(table._store))
     assert there == needed, f"not there: {sorted(needed - there)}; not needed: {sorted(there - needed)}"
 
 
 def named_only(table: pp.Table) -> None:
     """The files that some state needs are there, and none that no state names, as those of changelogs do."""
     has_all(table)
-    assert table.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist() == []
+    assert table.maintenance.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist() == []
 
 
 def nothing_is_left_over(table: pp.Table) -> None:
     """There is no orphan; files that no state needs are named by something, as Java leaves them."""
     has_all(table)
-    needed = set(table_files(table.store))
+    needed = set(table_files(table._store))
     kept = _named_yet(table, needed)
     unneeded = {path for path in files_there(Path(table.path)) - needed if Path(path).name not in kept}
     time.sleep(0.002)  # a file of this very millisecond counts as new
-    orphans = set(table.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist())
+    orphans = set(table.maintenance.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist())
     assert orphans == unneeded, f"{sorted(orphans)}; {sorted(unneeded)}"
     assert not orphans, sorted(orphans)
 
@@ -79,13 +79,13 @@ def _avro(path: Path) -> list[dict[str, Any]]:
 def changes_of(table: pp.Table) -> dict[int, list[str]]:
     """The rows that each snapshot has changed that is there, or that has left its changelog, by number."""
     found = {}
-    for id_ in (*expired_changelogs(table.store), *table.store.snapshot_ids()):
+    for id_ in (*expired_changelogs(table._store), *table._store.snapshot_ids()):
         between = {"incremental-between": f"{id_ - 1},{id_}"}
-        read = table.audit_log(options=between) if table.schema.primary_keys else table.scan(options=between)
+        read = table.system.audit_log(options=between) if table.schema.primary_keys else table.scan(options=between)
         found[id_] = sorted(map(repr, read.to_arrow().to_pylist()))
     return found
 
 
 def has_all(table: pp.Table) -> None:
     """The files that some state needs are there."""
-    assert set(table_files(table.store)) <= files_there(Path(table.path))
+    assert set(table_files(table._store)) <= files_there(Path(table.path))

@@ -91,17 +91,17 @@ class World:
         match name:
             case "branch" if branch is None and tags:
                 tag = rng.choice(tags)
-                table.create_branch("b", tag)
+                table.branches.create("b", tag)
                 self.tagged["b", tag] = id_ = self.tagged["main", tag]
                 self.states |= dict.fromkeys(
                     [("b", "snapshot", id_), ("b", "tag", tag)], self.states["main", "tag", tag]
                 )
                 self.states["b", "changes", id_] = None
             case "delete branch" if branch is not None:
-                table.delete_branch("b")
+                table.branches.delete("b")
                 self.forget_branch()
             case "fast forward" if branch is not None:
-                table.fast_forward("b")
+                table.branches.fast_forward("b")
                 self.take_over()
             case "rollback" if ids:
                 self.roll_back(rng.choice(ids[-3:]))
@@ -109,10 +109,10 @@ class World:
                 self.roll_back(rng.choice(tags))
             case "orphans":
                 time.sleep(0.002)  # a file of this very millisecond counts as new
-                assert not table.remove_orphan_files("0 s", dry_run=False).files.num_rows
+                assert not table.maintenance.remove_orphan_files("0 s", dry_run=False).files.num_rows
             case "purge":
-                table.purge(Path(table.path).name, named_states=True)
-                id_ = table.store.latest_snapshot_id()
+                table.maintenance.purge(Path(table.path).name, named_states=True)
+                id_ = table._store.latest_snapshot_id()
                 self.states = {("main", "snapshot", id_): [], ("main", "changes", id_): None}
                 self.tagged, self.position = {}, math.inf
             case "branch" | "delete branch" | "fast forward" | "rollback" | "rollback to tag":
@@ -136,7 +136,7 @@ class World:
             if at == "b" and kind != "changes":
                 self.states["main", kind, name] = rows
         self.states |= dict.fromkeys([("main", "changes", id_) for id_ in self.numbers_of("b")])
-        newest, last = self.numbers_of("b")[-1], self.table.store.latest_snapshot_id() or 0
+        newest, last = self.numbers_of("b")[-1], self.table._store.latest_snapshot_id() or 0
         assert newest <= last <= max(newest, latest + 1)
         for id_ in range(newest + 1, last + 1):  # the newest state again, which changes nothing
             self.states |= {
@@ -146,7 +146,7 @@ class World:
 
     def roll_back(self, target: int | str) -> None:
         """To a snapshot, or a tag, of which a snapshot is made again."""
-        self.table.rollback(target)
+        self.table.snapshots.rollback(target)
         id_ = target if isinstance(target, int) else self.tagged["main", target]
         if isinstance(target, str):
             self.states["main", "snapshot", id_] = self.states["main", "tag", target]
@@ -155,7 +155,7 @@ class World:
             self.drop("main", kind, lambda number: number > id_)
 
     def write(self, table: pp.Table, name: str) -> None:
-        rng, branch = self.rng, table.store.branch
+        rng, branch = self.rng, table._store.branch
         tags, ids = self.tags_of(branch), self.numbers_of(branch)
         position = self.position if branch == "main" else math.inf
         match name:
@@ -172,51 +172,51 @@ class World:
             case "drop partition":
                 table.drop_partitions([{"p": rng.randrange(2)}])
             case "compact manifests":
-                table.compact_manifests()
+                table.maintenance.compact_manifests()
             case "analyze":
-                table.analyze()
+                table.maintenance.analyze()
             case "tag" if ids:
                 tag, id_ = f"t{rng.randrange(3)}", rng.choice(ids)
-                table.create_tag(tag, id_, replace=True)
+                table.tags.create(tag, id_, replace=True)
                 self.tagged[branch, tag] = id_
                 self.states[branch, "tag", tag] = self.states[branch, "snapshot", id_]
             case "delete tag" if tags:
                 tag = rng.choice(tags)
-                table.delete_tag(tag)
+                table.tags.delete(tag)
                 del self.tagged[branch, tag], self.states[branch, "tag", tag]
             case "consumer" if ids:
                 self.position = rng.choice(ids) + rng.randrange(2)
-                table.reset_consumer("c", int(self.position))
+                table.maintenance.reset_consumer("c", int(self.position))
             case "delete consumer":
-                table.clear_consumers("c")
+                table.maintenance.clear_consumers("c")
                 self.position = math.inf
             case "expire" if ids:
                 retained = rng.randrange(1, 4)
-                table.expire_snapshots(retain_max=retained)
+                table.snapshots.expire(retain_max=retained)
                 first = min(ids[-1] - retained + 1, position)
                 self.drop(branch, "snapshot", lambda id_: id_ < first)
                 if not self.changelogs_outlive:
                     self.drop(branch, "changes", lambda id_: id_ < first)
             case "expire changelogs" if ids:
                 retained, everything = rng.randrange(1, 8), rng.random() < 0.2
-                table.expire_changelogs(retain_max=retained, everything=everything)
+                table.snapshots.expire_changelogs(retain_max=retained, everything=everything)
                 last = ids[0] if everything else min(ids[0] - 1, ids[-1] - retained + 1)  # the last one stays
                 self.drop(branch, "changes", lambda id_: id_ < min(last, position))
         newest = ids[-1] if ids else 0
-        for id_ in table.store.snapshot_ids():
+        for id_ in table._store.snapshot_ids():
             if id_ > newest:
                 self.states |= {(branch, kind, id_): None for kind in ("snapshot", "changes")}
 
     def check(self) -> None:
         """There are the states of the model, no fewer and no more, with their rows, and the files that they need."""
         there: dict[State, list[str]] = {}
-        branches = ["main", *self.table.branches()]
+        branches = ["main", *self.table.branches.list()]
         for branch in branches:
             table = self.on(branch)
-            there |= {(branch, "snapshot", i): rows_of(table, snapshot=i) for i in table.store.snapshot_ids()}
-            there |= {(branch, "tag", name): rows_of(table, tag=name) for name in table.tags()}
+            there |= {(branch, "snapshot", i): rows_of(table, snapshot=i) for i in table._store.snapshot_ids()}
+            there |= {(branch, "tag", name): rows_of(table, tag=name) for name in table.tags.list()}
             there |= {(branch, "changes", id_): rows for id_, rows in changes_of(table).items()}
-            assert {name: tag.id for name, tag in table.tags().items()} == {
+            assert {name: tag.id for name, tag in table.tags.list().items()} == {
                 name: id_ for (at, name), id_ in self.tagged.items() if at == branch
             }
         expected = {state: rows for state, rows in self.states.items() if not self.is_behind_a_gap(*state)}
@@ -245,8 +245,8 @@ class World:
             files = [batch.files(where.parents[1], "db.t", snapshot=id_) for id_ in self.numbers_of("main")]
         for (branch, kind, name), answer in answers.items():
             assert answer.lines == lines(self.on(branch).scan(**{kind: name}).to_arrow()), (branch, kind, name)
-        needed = set(table_files(self.table.store))
+        needed = set(table_files(self.table._store))
         assert {file["fileName"] for one in files for file in one.values} <= {Path(path).name for path in needed}
-        ours = self.table.remove_orphan_files("0 s", dry_run=True).files["path"].to_pylist()
+        ours = self.table.maintenance.remove_orphan_files("0 s", dry_run=True).files["path"].to_pylist()
         theirs = oracle.program("MaintenanceOracle", "orphans", where)
         assert sorted(path.removeprefix("file:") for path in theirs) == sorted(ours)

@@ -51,13 +51,13 @@ def made(kind: str, warehouse: Path) -> None:
     path = warehouse / "shop.db/t"
     table = pp.Table.create(path, SCHEMA, options=_QUICK | options, **how)
     table.append(rows(0, 6))
-    table.create_tag("early")
-    table.create_branch("b", "early")
+    table.tags.create("early")
+    table.branches.create("b", "early")
     pp.Table.open(path, branch="b").append(rows(20, 22))
     table.append(rows(4, 9) if how.get("primary_key") else rows(6, 9))
-    table.analyze()
+    table.maintenance.analyze()
     table.delete("id = 2")
-    table.create_tag("late")
+    table.tags.create("late")
     (path / "consumer").mkdir()
     (path / "consumer" / "consumer-c").write_text('{"nextSnapshot": 2}')
     for number in (1, 2):
@@ -107,42 +107,44 @@ READS: dict[str, Call] = {
         "exists": lambda t: t.exists("id = 7"),
         "distinct": lambda t: texts(t.distinct("v")),
         "least": lambda t: (t.min("id"), t.max("v"), t.sum("id", "v = 1")),
-        "answer": lambda t: t.answer("v = 2").count(),
+        "answer": lambda t: t.scan("v = 2").answer.count(),
         "top": lambda t: t.top_n("id DESC, 2").to_pylist(),
         "lookup": lambda t: (
             texts(t.lookup([{c: {"p": "a", "id": 4}[c] for c in t.primary_key}])) if t.primary_key else None
         ),
-        "ro": lambda t: texts(t.system("ro")),
+        "ro": lambda t: texts(t.system.read("ro")),
     }.items()
 }
 
 LOOKS: dict[str, Call] = {
     name: _on_table(call)
     for name, call in {
-        "describe": lambda t: (t.describe_options(), t.schema, t.arrow_schema, t.options, t.comment, t.partition_by),
-        "states": lambda t: (t.snapshots(), t.snapshot(), t.tags(), t.consumers(), t.branches(), t.statistics()),
+        "describe": lambda t: (t.describe_options(), t.schema, t.arrow_schema, t.options, t.partition_by),
+        "states": lambda t: (t.snapshots.list(), t.snapshots.latest(), t.tags.list(), t.branches.list()),
+        "readers and statistics": lambda t: (t.maintenance.consumers(), t.maintenance.statistics()),
         "named states": lambda t: (
             t.count(tag="early"), t.count(snapshot=2), t.count(timestamp="2999-01-01"),
             t.scan(options={"incremental-between": "1,2"}).count()
         ),
         "branch": lambda t: pp.Table.open(t.path, branch="b").count(),
-        "audit log": lambda t: (t.audit_log().to_arrow(), t.binlog().to_arrow()),
+        "audit log": lambda t: (t.system.audit_log().to_arrow(), t.system.binlog().to_arrow()),
         "explain": lambda t: (str(t.explain("v = 1")), str(t.explain("id = 3", analyze=True))),
         "repr": lambda t: (repr(t), t._repr_html_(), repr(t.scan("v = 1")), t.scan()._repr_html_()),
-        "layout": lambda t: str(t.layout()),
-        "advise partition": lambda t: str(t.advise_partition(["v = 1"])),
-        "verify": lambda t: str(t.verify()),
-        "verify rows": lambda t: str(t.verify(deep=True)),
-        "diff": lambda t: (str(t.diff(1, 2).summary()), t.diff("early", "late").to_arrow()),
-        "index dump": lambda t: str(t.index_dump()),
-        "index verify": lambda t: str(t.index_verify()),
-        "index cost": lambda t: str(t.index_cost({"file-index.bitmap.columns": "v"}, ["v = 1"])),
-        "index advise": lambda t: str(t.index_advise(["v = 1"])),
+        "layout": lambda t: str(t.index.layout()),
+        "advise partition": lambda t: str(t.index.advise_partition(["v = 1"])),
+        "verify": lambda t: str(t.maintenance.verify()),
+        "verify rows": lambda t: str(t.maintenance.verify(deep=True)),
+        "diff": lambda t: (str(t.snapshots.diff(1, 2).summary()), t.snapshots.diff("early", "late").to_arrow()),
+        "index dump": lambda t: str(t.index.dump()),
+        "index verify": lambda t: str(t.index.verify()),
+        "index cost": lambda t: str(t.index.cost({"file-index.bitmap.columns": "v"}, ["v = 1"])),
+        "index advise": lambda t: str(t.index.advise(["v = 1"])),
         "dry runs": lambda t: (
-            t.expire_snapshots(retain_max=1, dry_run=True), t.rollback(1, dry_run=True),
+            t.snapshots.expire(retain_max=1, dry_run=True), t.snapshots.rollback(1, dry_run=True),
             t.compact(full=True, dry_run=True),
-            t.delete_tag("early", dry_run=True), t.fast_forward("b", dry_run=True), t.remove_orphan_files(dry_run=True),
-            t.rename_tag("early", "n", dry_run=True), t.rename_branch("b", "n", dry_run=True), t.truncate(dry_run=True),
+            t.tags.delete("early", dry_run=True), t.branches.fast_forward("b", dry_run=True),
+            t.maintenance.remove_orphan_files(dry_run=True), t.tags.rename("early", "n", dry_run=True),
+            t.branches.rename("b", "n", dry_run=True), t.truncate(dry_run=True),
         ),
     }.items()
 }  # fmt: skip
@@ -150,7 +152,7 @@ for _name in (
     "snapshots", "schemas", "options", "manifests", "partitions", "buckets", "tags", "branches", "table_indexes",
     "consumers", "statistics", "files", "file_indexes", "file_key_ranges",
 ):  # fmt: skip
-    LOOKS[f"${_name}"] = _on_table(lambda t, name=_name: t.system(name))
+    LOOKS[f"${_name}"] = _on_table(lambda t, name=_name: t.system.read(name))
 
 CHANGES: dict[str, Call] = {
     name: _on_table(call)
@@ -170,40 +172,40 @@ CHANGES: dict[str, Call] = {
         "merge": lambda t: t.merge(
             rows(5, 12), list(t.primary_key or ("id",)), when_matched="update", when_not_matched="insert"
         ),
-        "rewrite index": lambda t: t.rewrite_file_index(rebuild=True),
+        "rewrite index": lambda t: t.index.build(rebuild=True),
         "compact": lambda t: t.compact(full=True),
         "compact in order": lambda t: t.compact(order_by="v"),
-        "rescale": lambda t: t.rescale(2),
-        "expire": lambda t: t.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s"),
-        "expire changelogs": lambda t: t.expire_changelogs(everything=True),
-        "create tag": lambda t: (t.create_tag("new", 2), t.create_tag("late", 1, replace=True)),
-        "rename tag": lambda t: t.rename_tag("early", "new"),
-        "delete tag": lambda t: t.delete_tag("early"),
-        "expire tags": lambda t: t.expire_tags("0 s"),
-        "due tags": lambda t: t.create_due_tags(
+        "rescale": lambda t: t.maintenance.rescale(2),
+        "expire": lambda t: t.snapshots.expire(retain_max=1, retain_min=1, older_than="0 s"),
+        "expire changelogs": lambda t: t.snapshots.expire_changelogs(everything=True),
+        "create tag": lambda t: (t.tags.create("new", 2), t.tags.create("late", 1, replace=True)),
+        "rename tag": lambda t: t.tags.rename("early", "new"),
+        "delete tag": lambda t: t.tags.delete("early"),
+        "expire tags": lambda t: t.tags.expire("0 s"),
+        "due tags": lambda t: t.tags.create_due(
             options={"tag.automatic-creation": "process-time", "tag.creation-period": "daily"}
         ),
-        "reset consumer": lambda t: t.reset_consumer("c", 3),
-        "clear consumers": lambda t: t.clear_consumers(),
-        "expire partitions": lambda t: t.expire_partitions(
+        "reset consumer": lambda t: t.maintenance.reset_consumer("c", 3),
+        "clear consumers": lambda t: t.maintenance.clear_consumers(),
+        "expire partitions": lambda t: t.maintenance.expire_partitions(
             options={"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"}
         ),
         "truncate": lambda t: t.truncate(),
         "drop partitions": lambda t: t.drop_partitions({"p": "a"}),
-        "mark done": lambda t: t.mark_partitions_done([{"p": "a"}]),
-        "compact manifests": lambda t: t.compact_manifests(),
-        "analyze": lambda t: t.analyze(["v"]),
-        "create branch": lambda t: (t.create_branch("n"), t.create_branch("m", "late")),
-        "rename branch": lambda t: t.rename_branch("b", "n"),
-        "delete branch": lambda t: t.delete_branch("b"),
-        "fast forward": lambda t: t.fast_forward("b"),
-        "rollback": lambda t: t.rollback(2),
-        "rollback to tag": lambda t: t.rollback(tag="early"),
-        "clone": lambda t: t.clone(f"{t.path}2"),
-        "purge": lambda t: t.purge("t", named_states=True),
-        "orphans": lambda t: t.remove_orphan_files("0 s", dry_run=False),
-        "repair": lambda t: t.repair(),
-        "missing files": lambda t: t.remove_unexisting_files(dry_run=False),
+        "mark done": lambda t: t.maintenance.mark_partitions_done([{"p": "a"}]),
+        "compact manifests": lambda t: t.maintenance.compact_manifests(),
+        "analyze": lambda t: t.maintenance.analyze(["v"]),
+        "create branch": lambda t: (t.branches.create("n"), t.branches.create("m", "late")),
+        "rename branch": lambda t: t.branches.rename("b", "n"),
+        "delete branch": lambda t: t.branches.delete("b"),
+        "fast forward": lambda t: t.branches.fast_forward("b"),
+        "rollback": lambda t: t.snapshots.rollback(2),
+        "rollback to tag": lambda t: t.snapshots.rollback(tag="early"),
+        "clone": lambda t: t.maintenance.clone(f"{t.path}2"),
+        "purge": lambda t: t.maintenance.purge("t", named_states=True),
+        "orphans": lambda t: t.maintenance.remove_orphan_files("0 s", dry_run=False),
+        "repair": lambda t: t.maintenance.repair(),
+        "missing files": lambda t: t.maintenance.remove_unexisting_files(dry_run=False),
         "alter": lambda t: t.alter({"snapshot.num-retained.min": "2"}, add_columns={"n": "INT"}),
     }.items()
 } | {

@@ -166,24 +166,24 @@ class RestCatalogServer:
                     add_columns={c["fieldNames"][0]: c["dataType"] for c in changes if c["action"] == "addColumn"},
                 )
             case ("POST", "tags"):
-                files.create_tag(body["tagName"], body["snapshotId"], retain=body["timeRetained"])
+                files.tags.create(body["tagName"], body["snapshotId"], retain=body["timeRetained"])
             case ("DELETE", "tags", tag):
-                files.delete_tag(tag)
+                files.tags.delete(tag)
             case ("POST", "branches"):
-                files.create_branch(body["branch"], body["fromTag"])
+                files.branches.create(body["branch"], body["fromTag"])
             case ("DELETE", "branches", branch):
-                files.delete_branch(branch)
+                files.branches.delete(branch)
             case ("POST", "branches", branch, "rename"):
-                files.rename_branch(branch, body["toBranch"])
+                files.branches.rename(branch, body["toBranch"])
             case ("POST", "branches", branch, "forward"):
-                files.rollback(
-                    files.store.for_branch(branch).snapshot_ids()[0]
+                files.snapshots.rollback(
+                    files._store.for_branch(branch).snapshot_ids()[0]
                 )  # as Java, whose numbers are the branch's
-                files.fast_forward(branch)
+                files.branches.fast_forward(branch)
             case ("POST", "rollback"):
-                files.rollback(body["instant"].get("snapshotId"), body["instant"].get("tagName"))
-        for branch in ("", *files.branches()):
-            store = files.store.for_branch(branch or "main")
+                files.snapshots.rollback(body["instant"].get("snapshotId"), body["instant"].get("tagName"))
+        for branch in ("", *files.branches.list()):
+            store = files._store.for_branch(branch or "main")
             latest = store.latest_snapshot()
             if latest is not None:
                 text = store.io.read_bytes(store.paths.snapshot(latest.id))

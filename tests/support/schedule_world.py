@@ -276,18 +276,18 @@ def _replace(rng: Dice) -> Step:
         for row in found:
             places.setdefault(row[place[0]], BitMap()).add(row[place[1]])
         if gone:
-            return replace_rows(table.store, places, executor=ONE)
+            return replace_rows(table._store, places, executor=ONE)
         with TableWriter(table.write_context()) as writer:
             for row in found:
                 new = row | {"n": row["n"] + 1}
                 writer.write(pa.RecordBatch.from_pydict({name: pa.array([new[name]], pa.int64()) for name in names}))
             versions = [writer.prepare_commit()]
         try:
-            return replace_rows(table.store, places, versions, executor=ONE)
+            return replace_rows(table._store, places, versions, executor=ONE)
         except CommitOutcomeUnknownError:
             raise
         except Exception:
-            abort_messages(table.store, versions)
+            abort_messages(table._store, versions)
             raise
 
     def after(rows: Rows) -> Rows | None:
@@ -315,7 +315,7 @@ def _compact(rng: Dice) -> Step:
 def rescale(rng: Dice) -> Step:
     """The rows move to other buckets."""
     count = rng.randrange(1, 4)
-    return same(f"rescale to {count}", lambda t: t.rescale(count, executor=ONE))
+    return same(f"rescale to {count}", lambda t: t.maintenance.rescale(count, executor=ONE))
 
 
 def _alter(rng: Dice) -> Step:
@@ -331,7 +331,7 @@ def _alter(rng: Dice) -> Step:
 
 
 def _reindex(rng: Dice) -> Step:
-    return same("rewrite indexes", lambda t: t.rewrite_file_index(rebuild=True, executor=ONE))
+    return same("rewrite indexes", lambda t: t.index.build(rebuild=True, executor=ONE))
 
 
 _WEIGHTS: dict[Callable[[Dice], Step], int] = {
@@ -432,7 +432,7 @@ class World:
             assert any(step.after(rows) == rows for rows in seen), f"{step}\n{self}"
         names = {path.rpartition("/")[2] for path in self.files}
         if not any(io.failed for io in self.ios):
-            assert names <= {"LATEST", "EARLIEST", *(p.rpartition("/")[2] for p in table_files(table.store))}, self
+            assert names <= {"LATEST", "EARLIEST", *(p.rpartition("/")[2] for p in table_files(table._store))}, self
         if "row ids" in self.kind:
             ids = table.scan(columns=["_ROW_ID"]).to_arrow()["_ROW_ID"].to_pylist()
             assert len(set(ids)) == len(ids), self
@@ -471,6 +471,6 @@ class World:
         steps = [f"  {n}: {step}" for n, line in enumerate(self.actors) for step in line]
         failed = [f"  {n}: fault at {io.failed}" for n, io in enumerate(self.ios) if io.failed]
         commits = [
-            f"  {s.id}: {s.commit_kind.value} {s.operation} schema {s.schema_id}" for s in self.table().snapshots()
+            f"  {s.id}: {s.commit_kind.value} {s.operation} schema {s.schema_id}" for s in self.table().snapshots.list()
         ]
         return "\n".join([repr(self), *steps, *failed, *commits])

@@ -122,5 +122,5 @@ class RowChanges:
 
     def reindex(self) -> None:
         self.log.append("rewrite_file_index")
-        summary = self.table.rewrite_file_index(rebuild=self.random.random() < 0.3)
+        summary = self.table.index.build(rebuild=self.random.random() < 0.3)
         self._changed(summary.snapshot_id, list(self.model.rows))

@@ -24,15 +24,15 @@ REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "truncate": lambda t: t.truncate(),
 }
 WORKS: dict[str, Callable[[pp.Table], Any]] = {
-    "snapshots": lambda t: t.snapshots(),
+    "snapshots": lambda t: t.snapshots.list(),
     "text": str,
-    "system tables": lambda t: [t.system(name).num_rows for name in SYSTEM_TABLES],
-    "tags": lambda t: (t.create_tag("a"), t.delete_tag("a")),
-    "branches": lambda t: (t.create_branch("b"), t.delete_branch("b")),
-    "rollback": lambda t: t.rollback(t.snapshots()[0].id),
-    "expiry": lambda t: t.expire_snapshots(retain_max=1),
-    "orphans": lambda t: t.remove_orphan_files(),
-    "verify": lambda t: t.verify(deep=True),
+    "system tables": lambda t: [t.system.read(name).num_rows for name in SYSTEM_TABLES],
+    "tags": lambda t: (t.tags.create("a"), t.tags.delete("a")),
+    "branches": lambda t: (t.branches.create("b"), t.branches.delete("b")),
+    "rollback": lambda t: t.snapshots.rollback(t.snapshots.list()[0].id),
+    "expiry": lambda t: t.snapshots.expire(retain_max=1),
+    "orphans": lambda t: t.maintenance.remove_orphan_files(),
+    "verify": lambda t: t.maintenance.verify(deep=True),
 }
 
 

@@ -47,7 +47,7 @@ def test_rebuilding_embedded_indexes_that_come_out_the_same(tmp_path: Path, opti
     table = pp.Table.create(tmp_path / "t", rows.schema, options={"file-index.in-manifest-threshold": "1mb", **options})
     table.append(rows)
     for _ in range(2):
-        assert table.rewrite_file_index(rebuild=True).snapshot_id is None
+        assert table.index.build(rebuild=True).snapshot_id is None
         assert table.scan("c = 'a'").to_arrow()["id"].to_pylist() == [1, 3]
         assert table.count() == 3
 
@@ -56,8 +56,8 @@ def test_no_commit_deletes_what_it_adds(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2, 3]})
     table = pp.Table.create(tmp_path / "t", rows.schema)
     table.append(rows)
-    entries = live_of(table.store, table.snapshot())
+    entries = live_of(table._store, table.snapshots.latest())
     changes = Changes([Increment(deleted=entries, replacements=entries)])
     with pytest.raises(ValueError, match="comes back as it is"):
-        commit(table.store, changes, TableOptions(table.options))
+        commit(table._store, changes, TableOptions(table.options))
     assert table.count() == 3

@@ -53,14 +53,14 @@ def test_filters(pools: Pools, seed: int) -> None:
 def check_history(w: World) -> None:
     """Every snapshot is read as it was, by number and time; what was added in between too (`incremental-between`)."""
     table, states = w.table, w.model.states
-    assert [s.id for s in table.snapshots()] == list(range(1, len(states) + 1))
+    assert [s.id for s in table.snapshots.list()] == list(range(1, len(states) + 1))
     for id_, state in enumerate(states, 1):
         expected = as_text(to_arrow(state.rows, state.columns))
         assert as_text(table.scan(snapshot=id_).to_arrow()) == expected
         assert as_text(table.scan(options={"scan.version": str(id_)}).to_arrow()) == expected
         assert table.scan(snapshot=id_).count() == len(state.rows)
-        moment = table.store.snapshot(id_).time_millis
-        last = max(s.id for s in table.snapshots() if s.time_millis == moment)
+        moment = table._store.snapshot(id_).time_millis
+        last = max(s.id for s in table.snapshots.list() if s.time_millis == moment)
         assert table.scan(timestamp=moment).snapshot_id == last
     condition = w.condition(2, micros=False)
     w.log.append(f"filter {to_sql(condition)}, tree")
@@ -100,7 +100,7 @@ def check_shapes(w: World) -> None:
         assert taken.num_rows == min(limit, len(kept)) == some.count()
         assert ids.issuperset(taken["id"].to_pylist())
         assert len(set(taken["id"].to_pylist())) == taken.num_rows
-        small = Scan(table.store, where=filter_, batch_rows=2)
+        small = Scan(table._store, where=filter_, batch_rows=2)
         batches = list(small.to_batches())
         assert all(0 < b.num_rows <= 2 for b in batches)
         assert in_order(pa.Table.from_batches(batches, small.arrow_schema)) == in_order(table.scan(filter_).to_arrow())

@@ -36,7 +36,7 @@ def test_options_may_be_numbers_and_booleans(tmp_path: Path) -> None:
     table.overwrite({"id": [1, 2]}, options={"target-file-size": 1 << 20})
     table.compact(full=True, options={"target-file-size": 1 << 20, "write-only": False})
     table.update({"id": 3}, "id = 2", options={"target-file-size": 1 << 20})
-    table.index_cost({"file-index.bloom-filter.columns": "id", "file-index.bloom-filter.id.items": 100})
+    table.index.cost({"file-index.bloom-filter.columns": "id", "file-index.bloom-filter.id.items": 100})
     assert table.scan(options={"read-optimized": True}).count() == 2
     with pytest.raises(ArgumentTypeError, match="options takes a dictionary"):
         table.append({"id": [2]}, options=["write-only"])  # type: ignore[arg-type]
@@ -65,39 +65,39 @@ def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
         (lambda t: t.min(None), "column takes a text, not None (NoneType)"),
         (lambda t: t.distinct(["id"]), "column takes a text, not ['id'] (list)"),
         (lambda t: t.explain("id = 1", limit="x" * 200), "limit takes an integer, not 'xxx"),
-        (lambda t: t.rewrite_file_index(5), "where takes a condition"),
-        (lambda t: t.index_dump(5), "where takes a condition"),
-        (lambda t: t.index_verify(5), "where takes a condition"),
-        (lambda t: t.index_cost("x"), "options takes a dictionary, not 'x' (str)"),
-        (lambda t: t.index_cost(filters=[5]), "filters: each takes a condition"),
-        (lambda t: t.index_cost(files="3"), "files takes an integer, not '3' (str)"),
-        (lambda t: t.index_advise([5]), "recorded takes a text, not 5 (int)"),
+        (lambda t: t.index.build(5), "where takes a condition"),
+        (lambda t: t.index.dump(5), "where takes a condition"),
+        (lambda t: t.index.verify(5), "where takes a condition"),
+        (lambda t: t.index.cost("x"), "options takes a dictionary, not 'x' (str)"),
+        (lambda t: t.index.cost(filters=[5]), "filters: each takes a condition"),
+        (lambda t: t.index.cost(files="3"), "files takes an integer, not '3' (str)"),
+        (lambda t: t.index.advise([5]), "recorded takes a text, not 5 (int)"),
         (lambda t: t.compact(where=5), "where takes a condition"),
         (lambda t: t.compact(order_by=5), "order_by takes a list of names, not 5 (int)"),
         (lambda t: t.update("id = 1"), "set takes a dictionary, not 'id = 1' (str)"),
-        (lambda t: t.system(5), "name takes a text, not 5 (int)"),
+        (lambda t: t.system.read(5), "name takes a text, not 5 (int)"),
         (lambda t: t.update({5: "1"}), "set takes a text, not 5 (int)"),
         (lambda t: t.overwrite({"id": [1]}, 5), "partition takes a dictionary, not 5 (int)"),
         (lambda t: t.overwrite({"id": [1]}, []), "partition takes a dictionary, not [] (list)"),
-        (lambda t: t.mark_partitions_done(5), "partitions takes a list, not 5 (int)"),
+        (lambda t: t.maintenance.mark_partitions_done(5), "partitions takes a list, not 5 (int)"),
         (lambda t: pp.Catalog({"warehouse": "/nowhere"}), "warehouse takes a path, and Catalog.open(options) options"),
         (lambda t: pp.Catalog(5), "warehouse takes a path, not 5 (int)"),
         (lambda t: t.alter(["a"]), "set_options takes a dictionary, not ['a'] (list)"),
         (lambda t: t.alter(unset_options=5), "unset_options takes a list of names, not 5 (int)"),
-        (lambda t: t.audit_log(columns=5), "columns takes a list of names, not 5 (int)"),
-        (lambda t: t.audit_log(columns=["id", 5]), "columns: each takes a text, not 5 (int)"),
-        (lambda t: t.binlog(columns=[["id"]]), "columns: each takes a text, not ['id'] (list)"),
-        (lambda t: t.index_cost(filters=5), "filters takes a list, not 5 (int)"),
-        (lambda t: t.index_advise(5), "recorded takes a list, not 5 (int)"),
-        (lambda t: t.layout(snapshot="x"), "snapshot takes an integer, not 'x' (str)"),
-        (lambda t: t.create_branch("b", tag=5), "tag takes a text, not 5 (int)"),
-        (lambda t: t.rename_tag(5, "b"), "tag takes a text, not 5 (int)"),
-        (lambda t: t.delete_tag(["b"]), "tag takes a text, not ['b'] (list)"),
-        (lambda t: t.rename_branch(5, "b"), "name takes a text, not 5 (int)"),
-        (lambda t: t.delete_branch(None), "name takes a text, not None (NoneType)"),
-        (lambda t: t.fast_forward(5), "name takes a text, not 5 (int)"),
-        (lambda t: t.clone("/nowhere", storage_options=5), "storage_options takes a dictionary"),
-        (lambda t: t.repair("all"), "plan takes a repair plan or what verify() found, not 'all' (str)"),
+        (lambda t: t.system.audit_log(columns=5), "columns takes a list of names, not 5 (int)"),
+        (lambda t: t.system.audit_log(columns=["id", 5]), "columns: each takes a text, not 5 (int)"),
+        (lambda t: t.system.binlog(columns=[["id"]]), "columns: each takes a text, not ['id'] (list)"),
+        (lambda t: t.index.cost(filters=5), "filters takes a list, not 5 (int)"),
+        (lambda t: t.index.advise(5), "recorded takes a list, not 5 (int)"),
+        (lambda t: t.index.layout(snapshot="x"), "snapshot takes an integer, not 'x' (str)"),
+        (lambda t: t.branches.create("b", tag=5), "tag takes a text, not 5 (int)"),
+        (lambda t: t.tags.rename(5, "b"), "tag takes a text, not 5 (int)"),
+        (lambda t: t.tags.delete(["b"]), "tag takes a text, not ['b'] (list)"),
+        (lambda t: t.branches.rename(5, "b"), "name takes a text, not 5 (int)"),
+        (lambda t: t.branches.delete(None), "name takes a text, not None (NoneType)"),
+        (lambda t: t.branches.fast_forward(5), "name takes a text, not 5 (int)"),
+        (lambda t: t.maintenance.clone("/nowhere", storage_options=5), "storage_options takes a dictionary"),
+        (lambda t: t.maintenance.repair("all"), "plan takes a repair plan or what verify() found, not 'all' (str)"),
         (lambda t: pp.Table.open(None), "path takes a path, not None (NoneType)"),
         (lambda t: pp.Table.open(t.path, branch=5), "branch takes a text, not 5 (int)"),
         (lambda t: pp.Table.open(t.path, storage_options="x"), "storage_options takes a dictionary"),
@@ -122,7 +122,7 @@ def test_types_that_stand_for_the_right_ones(table: pp.Table, tmp_path: Path) ->
     assert table.scan(columns="id, color").to_arrow().column_names == ["id", "color"]
     assert table.scan("  ").count() == table.scan(None).count() == 3
     assert table.scan(snapshot="1").count() == 3  # type: ignore[arg-type]
-    assert table.index_advise("id = 1").filters == 1
+    assert table.index.advise("id = 1").filters == 1
     assert pp.Table.open(Path(table.path), branch=None, storage_options=None).count() == 3
     made = pp.Table.create(Path(table.path).parent / "none", {"id": [1]}, primary_key=None, partition_by=None)
     assert made.primary_key == made.partition_by == ()
@@ -133,7 +133,7 @@ def test_times_without_a_snapshot_are_told_as_times(table: pp.Table) -> None:
         SnapshotNotFoundError, match=r"as old as 2001-01-01T00:00:00.000Z \(978307200000 ms\)"
     ) as caught:
         table.scan(timestamp="2001-01-01 00:00:00")
-    assert f"{table.snapshots()[0].time_millis} ms" in str(caught.value)
+    assert f"{table.snapshots.list()[0].time_millis} ms" in str(caught.value)
 
 
 def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) 
         table.filter("id = 1")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
         _ = table.colour  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match=r"Table has no 'files': write table\.system\('files'\)"):
+    with pytest.raises(AttributeError, match=r"Table has no 'files': write table\.system\.read\('files'\)"):
         table.files()  # type: ignore[attr-defined]
     assert not hasattr(table, "shape") and not hasattr(table.scan(), "shape")
     for name, answer in (

@@ -63,8 +63,8 @@ REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "fewer rows in a file": lambda t: t.append(ROWS, options={"target-file-row-num": "-1"}),
     "digits of a type": lambda t: t.update({"s": f"cast(cast(id as decimal({NINES}, 0)) as string)"}),
     "length of an option": lambda t: t.append(ROWS, options={"metadata.stats-mode": NINES}),
-    "name of a new tag": lambda t: t.create_tag(HALF),
-    "name of a new branch": lambda t: t.create_branch(HALF),
+    "name of a new tag": lambda t: t.tags.create(HALF),
+    "name of a new branch": lambda t: t.branches.create(HALF),
     "name of a renamed column": lambda t: t.alter(rename_columns={"s": HALF}),
     "name of a column within another": lambda t: t.alter(add_columns={"n": f"ROW<`{HALF}` INT>"}),
     "name of a column of a new table": lambda t: pp.Table.create(f"{t.path}x", {f"a{HALF}": [1]}),
@@ -76,9 +76,9 @@ REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "key that is looked up": lambda t: _other(t, primary_key=["s"]).lookup(HALF),
     "partition that is dropped": lambda t: _other(t, partition_by=["s"]).drop_partitions([{"s": HALF}]),
     "partition that is overwritten": lambda t: _other(t, partition_by=["s"]).overwrite(ROWS, {"s": HALF}),
-    "partition that is done": lambda t: _other(t, partition_by=["s"]).mark_partitions_done([{"s": HALF}]),
+    "partition that is done": lambda t: _other(t, partition_by=["s"]).maintenance.mark_partitions_done([{"s": HALF}]),
     "digits of an option": lambda t: t.append(ROWS, options={"target-file-size": 10**5_000}),
-    "digits of a state": lambda t: t.diff(10**5_000),
+    "digits of a state": lambda t: t.snapshots.diff(10**5_000),
     "digits of a filter": lambda t: t.scan(10**5_000),
     "digits of a name": lambda t: t.scan(columns=[10**5_000]),
     "list with digits": lambda t: t.scan(options={"scan.snapshot-id": [10**5_000]}),
@@ -140,7 +140,7 @@ def test_a_data_file_that_is_gone_is_named_when_indexes_are_built(tmp_path: Path
     (gone,) = Path(table.path).rglob("data-*")
     os.unlink(gone)
     with pytest.raises(SnapshotNotFoundError, match=gone.name):
-        table.rewrite_file_index()
+        table.index.build()
 
 
 def test_a_key_of_azure_that_is_not_base64_is_told_without_the_key() -> None:

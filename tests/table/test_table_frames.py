@@ -201,7 +201,7 @@ def test_no_rows_have_columns(tmp_path: Path) -> None:
     empty = polars.DataFrame(schema={"id": polars.Int64, "s": polars.String})
     table = pp.Table.create(tmp_path / "t", empty.lazy())
     assert table.arrow_schema == TABLE.schema
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None
     table.append(ROWS)
     for source in (empty, empty.lazy(), TABLE.slice(0, 0), TABLE.slice(0, 0).to_reader()):
         table.merge(source, on="id", when_matched="delete")
@@ -236,7 +236,7 @@ def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> 
     table = pp.Table.create(tmp_path / "t", TABLE.schema)
     with pytest.raises(SchemaError, match=message):
         table.append(data)
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None
     if " row 2 " in message:
         with pytest.raises(SchemaError, match=message):
             pp.Table.create(tmp_path / "u", data)
@@ -401,7 +401,7 @@ def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypat
     for name in ("duckdb", "pandas", "polars", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(UnsupportedError, match=f"{name} is not installed — pip install {name}"):
-            getattr(table, f"to_{name}")()
+            getattr(table.scan(), f"to_{name}")()
 
 
 def test_duckdb_reads_scans_and_gives_rows(tmp_path: Path) -> None:
@@ -438,7 +438,7 @@ def test_tensors(tmp_path: Path) -> None:
     values = {"id": [1, 2, 3, 4, 5], "x": [0.5, None, 1.5, 2.5, 3.5], "ok": [True, False, True, False, True]}
     table = pp.Table.create(tmp_path / "t", pa.table({**values, "v": vectors}).slice(0, 3))
     table.append(pa.table({**values, "v": vectors}).slice(3))
-    found = list(table.to_torch(2))
+    found = list(table.scan().to_torch(2))
     assert [batch["id"].tolist() for batch in found] == [[1, 2], [3, 4], [5]]
     assert [str(found[0][name].dtype).split(".")[-1] for name in ("id", "x", "ok", "v")] == [
         "int64", "float64", "bool", "float32",
@@ -447,8 +447,8 @@ def test_tensors(tmp_path: Path) -> None:
     assert found[0]["ok"].tolist() == [True, False]
     assert tuple(found[0]["v"].shape) == (2, 2) and found[1]["v"].tolist() == [[5.0, 6.0], [7.0, 8.0]]
     found[0]["id"][0] = 7  # it can be written to
-    assert [batch["id"].tolist() for batch in table.to_torch()] == [[1, 2, 3], [4, 5]]
-    assert [batch["id"].tolist() for batch in table.to_torch(99)] == [[1, 2, 3, 4, 5]]
+    assert [batch["id"].tolist() for batch in table.scan().to_torch()] == [[1, 2, 3], [4, 5]]
+    assert [batch["id"].tolist() for batch in table.scan().to_torch(99)] == [[1, 2, 3, 4, 5]]
     assert list(table.scan("id > 9").to_torch()) == []
 
 
@@ -456,7 +456,7 @@ def test_tensors(tmp_path: Path) -> None:
 def test_what_no_tensor_holds_is_refused(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", ROWS)
     with pytest.raises(UnsupportedError, match=r"column 's' is of type string.* — leave it out by columns="):
-        table.to_torch()
+        table.scan().to_torch()
     with pytest.raises(OptionError, match="batch_rows must be at least 1, it is 0"):
         table.scan(columns=["id"]).to_torch(0)
     table.append({"id": [None], "s": ["d"]})
@@ -464,8 +464,8 @@ def test_what_no_tensor_holds_is_refused(tmp_path: Path) -> None:
         list(table.scan(columns=["id"]).to_torch(3))
     lists = pp.Table.create(tmp_path / "lists", {"v": [[1, 2], [3]]})
     with pytest.raises(UnsupportedError, match="arrays of several lengths"):
-        list(lists.to_torch())
-    assert [batch["v"].tolist() for batch in lists.to_torch(1)] == [[[1, 2]], [[3]]]
+        list(lists.scan().to_torch())
+    assert [batch["v"].tolist() for batch in lists.scan().to_torch(1)] == [[[1, 2]], [[3]]]
 
 
 def test_head_reads_the_files_it_needs(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def call(operation: Callable[[pp.Table], object], table: pp.Table) -> weakref.re
         lambda table: table.append(ROWS),
         lambda table: table.delete("id = 2"),
         lambda table: table.compact(full=True),
-        lambda table: table.expire_snapshots(retain_max=1),
+        lambda table: table.snapshots.expire(retain_max=1),
     ],
 )
 @pytest.mark.usefixtures("no_collection")

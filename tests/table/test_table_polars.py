@@ -80,5 +80,5 @@ def test_hidden_columns(table: pp.Table) -> None:
 
 
 def test_streams_and_what_says_nothing(table: pp.Table) -> None:
-    assert len(table.audit_log().scan_polars().filter(c("id") > 100).collect()) == 94
+    assert len(table.system.audit_log().scan_polars().filter(c("id") > 100).collect()) == 94
     assert as_sql(c("id") > 3, {}) is None

@@ -54,10 +54,10 @@ _ASKED: dict[str, Callable[[pp.Table], Any]] = {
     "rows": lambda t: t.scan().to_arrow(),
     "snapshot": lambda t: t.scan(snapshot=1).to_arrow(),
     "plan": lambda t: t.scan("b > 150").plan().files,
-    "schemas": lambda t: t.system("schemas"),
-    "files": lambda t: t.system("files"),
+    "schemas": lambda t: t.system.read("schemas"),
+    "files": lambda t: t.system.read("files"),
     "options": lambda t: t.options,
-    "store": lambda t: t.store.schema(0),
+    "store": lambda t: t._store.schema(0),
 }
 
 
@@ -70,15 +70,15 @@ def test_answers_are_the_new_tables(table: pp.Table, asked: Callable[[pp.Table],
 def test_schemas_of_an_old_table_go_however_many_the_new_one_has(table: pp.Table) -> None:
     _recreate(table.path, rows=False)
     assert table.schema.field_names == ("b", "a")
-    assert table.store.schemas() == pp.Table.open(table.path).store.schemas()
+    assert table._store.schemas() == pp.Table.open(table.path)._store.schemas()
 
 
 def test_schemas_are_read_once_while_the_table_lives(table: pp.Table) -> None:
     pp.Table.open(table.path).alter({"snapshot.time-retained": "2 h"})
-    before = table.store
+    before = table._store
     first = before.schema(0)
-    assert before.schema(0) is first and table.store.schema(0) is first
-    assert table.schema.options["snapshot.time-retained"] == "2 h" and table.store.schema(0) is first
+    assert before.schema(0) is first and table._store.schema(0) is first
+    assert table.schema.options["snapshot.time-retained"] == "2 h" and table._store.schema(0) is first
 
 
 def test_writes_are_by_the_new_schema(table: pp.Table) -> None:
@@ -90,7 +90,7 @@ def test_writes_are_by_the_new_schema(table: pp.Table) -> None:
     table.alter(add_columns={"e": "INT"})
     expected = [(100, 7, "z"), (300, 9, "x"), (400, 10, "y")]
     assert _rows(fresh) == [{"b": b, "a": a, "d": d, "e": None} for b, a, d in expected]
-    assert [s.field_names for s in fresh.store.schemas()] == [("b", "a"), ("b", "a", "d"), ("b", "a", "d", "e")]
+    assert [s.field_names for s in fresh._store.schemas()] == [("b", "a"), ("b", "a", "d"), ("b", "a", "d", "e")]
 
 
 def _message(table: pp.Table, rows: pa.Table, during: Callable[[], None] = lambda: None) -> CommitMessage:
@@ -110,12 +110,12 @@ def test_what_was_written_before_is_not_committed(tmp_path: Path, schema: pa.Sch
     before = _message(table, old)
     during = _message(table, old, lambda: _recreate(table.path, schema, rows=rows) and None)
     fresh = pp.Table.open(table.path)
-    state = _rows(fresh), fresh.store.snapshot_ids()
+    state = _rows(fresh), fresh._store.snapshot_ids()
     for message in (before, during):
         for opened in (table, fresh):
             with pytest.raises(CommitConflictError, match=r"dropped and created again.*began with its schema 0.*again"):
                 opened.commit([message])
-    assert (_rows(fresh), fresh.store.snapshot_ids()) == state
+    assert (_rows(fresh), fresh._store.snapshot_ids()) == state
     fresh.append(pa.table({"a": [11], "b": [500]}))
     assert any({"a": 11, "b": 500}.items() <= row.items() for row in _rows(fresh))
 

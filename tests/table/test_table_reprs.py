@@ -142,25 +142,27 @@ def test_columns_types_and_schemas(table: pp.Table) -> None:
 
 
 def test_snapshots(table: pp.Table) -> None:
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     at = replace(snapshot, time_millis=1_769_862_600_000)
     assert repr(at) == "Snapshot(1: APPEND (WRITE), 2026-01-31 12:30:00 UTC, 3 rows (+3), schema 0)"
     assert "9223372036854775807 ms" in repr(replace(snapshot, time_millis=2**63 - 1))
     assert "rows" not in repr(replace(snapshot, total_record_count=None))
-    assert table.snapshots() == table.store.snapshots() and table.snapshots()[0].row_count == 3
+    assert table.snapshots.list() == table._store.snapshots() and table.snapshots.list()[0].row_count == 3
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot
 
 
 def test_stored_rows_and_the_number_of_rows_are_said_apart(tmp_path: Path) -> None:
     keyed = pp.Table.create(tmp_path / "k", DATA, primary_key="id", options={"bucket": 1, "write-only": True})
     keyed.append(DATA)
-    assert [(s.total_record_count, s.row_count) for s in keyed.snapshots()] == [(3, None), (6, None)]
-    assert ", 6 stored rows (+3), " in repr(keyed.snapshot()) and keyed.count() == 3
+    assert [(s.total_record_count, s.row_count) for s in keyed.snapshots.list()] == [(3, None), (6, None)]
+    assert ", 6 stored rows (+3), " in repr(keyed.snapshots.latest()) and keyed.count() == 3
     vectors = pp.Table.create(tmp_path / "v", DATA, options={"deletion-vectors.enabled": True})
     vectors.delete("id = 1")
-    assert [(s.total_record_count, s.row_count) for s in vectors.snapshots()] == [(3, 3), (3, None)]
-    assert ", 3 rows (+3), " in repr(vectors.snapshots()[0]) and ", 3 stored rows (+0), " in repr(vectors.snapshot())
+    assert [(s.total_record_count, s.row_count) for s in vectors.snapshots.list()] == [(3, 3), (3, None)]
+    assert ", 3 rows (+3), " in repr(vectors.snapshots.list()[0]) and ", 3 stored rows (+0), " in repr(
+        vectors.snapshots.latest()
+    )
 
 
 def test_print_shows_columns_rows_and_snapshot(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +207,8 @@ def test_completion_lists_what_users_call(table: pp.Table) -> None:
     catalog = pp.Catalog(Path(table.path).parent)
     for thing, called in (
         (table, {"scan", "append", "to_arrow", "snapshots"}), (table.scan(), {"where", "to_arrow", "count", "explain"}),
-        (catalog, {"tables", "exists"}), (table.system_scan("files"), {"to_arrow"}), (table.diff(1), {"summary"}),
+        (catalog, {"tables", "exists"}), (table.system.scan("files"), {"to_arrow"}),
+        (table.tags, {"list", "create"}), (table.snapshots.diff(1), {"summary"}),
     ):  # fmt: skip
         names = set(dir(thing))
         assert called <= names and "__class__" in names
@@ -257,12 +260,12 @@ def test_scans_plans_and_messages(table: pp.Table) -> None:
 
 def test_html_of_a_table_says_what_is_in_it_and_how_to_go_on(table: pp.Table) -> None:
     html = table._repr_html_()
-    texts, snapshot = cells(html), table.snapshot()
+    texts, snapshot = cells(html), table.snapshots.latest()
     assert snapshot is not None
     facts = dict(pairwise(texts))
     assert facts["snapshot"].startswith("1 (APPEND, 2")
     assert facts["rows"] == "3" and facts["partitions"] == "2" and facts["partitioned by"] == "dt"
-    size = sum(table.system("files")["file_size_in_bytes"].to_pylist())
+    size = sum(table.system.read("files")["file_size_in_bytes"].to_pylist())
     assert facts["files"] == f"2 ({human_bytes(size)})"
     assert texts[texts.index("column") : texts.index("read rows")] == [
         "column", "type", "index", "id", "BIGINT", "color", "STRING", "bitmap", "dt", "STRING",
@@ -280,18 +283,19 @@ def test_html_of_a_table_says_what_is_in_it_and_how_to_go_on(table: pp.Table) ->
 
 def test_reports_and_questions_are_one_line(table: pp.Table) -> None:
     indexed = {"file-index.bitmap.columns": "color"}
-    layout = table.layout()
-    cost = table.index_cost(indexed, ["color = 'red'"])
+    layout = table.index.layout()
+    cost = table.index.cost(indexed, ["color = 'red'"])
     things = [
-        layout, layout.compare(layout), table.advise_partition(["id > 1"]), cost,
-        table.index_advise(["color = 'red'"]), table.index_verify(), table.explain("id > 1").files[0], table.answer(),
-        table.system_scan("files"), table.audit_log(), table.binlog(),
+        layout, layout.compare(layout), table.index.advise_partition(["id > 1"]), cost,
+        table.index.advise(["color = 'red'"]), table.index.verify(), table.explain("id > 1").files[0],
+        table.scan().answer,
+        table.system.scan("files"), table.system.audit_log(), table.system.binlog(),
     ]  # fmt: skip
     for thing in things:
         assert repr(thing).startswith(type(thing).__name__) and " object at 0x" not in repr(thing)
         assert len(repr(thing)) <= 420 and "\n" not in repr(thing) and "=(" not in repr(thing)
     assert str(cost).startswith("2 of 2 files sampled, ")
-    assert str(table.index_advise(["color = 'red'"])).startswith("1 recorded filter, 2 of 2 files sampled, ")
+    assert str(table.index.advise(["color = 'red'"])).startswith("1 recorded filter, 2 of 2 files sampled, ")
 
 
 def test_html_of_a_scan_runs_nothing(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,6 +384,6 @@ def test_secrets_are_nowhere(table: pp.Table) -> None:
     )
     scan = table.scan(f"color = 'password={CANARY}'")
     assert is_clean(texts_of(schema, scan))
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert isinstance(snapshot, Snapshot)
     assert is_clean(repr(replace(snapshot, properties={"token": CANARY}, commit_user=CANARY)))

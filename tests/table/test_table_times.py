@@ -79,8 +79,8 @@ def _ids(scan: Any) -> list[int]:
 
 
 def _expired(table: pp.Table, when: Any) -> list[int]:
-    table.expire_snapshots(retain_min=1, retain_max=9, older_than=when)
-    return [*range(1, table.snapshots()[0].id)]
+    table.snapshots.expire(retain_min=1, retain_max=9, older_than=when)
+    return [*range(1, table.snapshots.list()[0].id)]
 
 
 def _changes(table: pp.Table, when: Any) -> list[int]:
@@ -99,20 +99,20 @@ def _orphans(table: pp.Table, when: Any) -> list[int]:
         orphan.parent.mkdir(exist_ok=True)
         orphan.write_bytes(b"")
         os.utime(orphan, (MILLIS / 1000 + minutes * 60,) * 2)
-    names = table.remove_orphan_files(when, dry_run=True).files["path"].to_pylist()
+    names = table.maintenance.remove_orphan_files(when, dry_run=True).files["path"].to_pylist()
     return sorted(int(name[-len("1.parquet")]) for name in names)
 
 
 def _tags(table: pp.Table, when: Any) -> list[int]:
     made = _local().replace(tzinfo=None)
     for number, minutes in ((1, -2), (2, -1), (3, 1)):
-        table.create_tag(f"t{number}", number, retain="99999 d")
+        table.tags.create(f"t{number}", number, retain="99999 d")
         path = Path(table.path) / "tag" / f"tag-t{number}"
         then = made + timedelta(minutes=minutes)
         parts = [then.year, then.month, then.day, then.hour, then.minute, then.second]
         path.write_text(json.dumps({**json.loads(path.read_text()), "tagCreateTime": parts}))
     METADATA_CACHE.clear()
-    return [int(name[1:]) for name in table.expire_tags(when).tags]
+    return [int(name[1:]) for name in table.tags.expire(when).tags]
 
 
 Place: TypeAlias = Callable[[pp.Table, Any], list[int]]
@@ -124,10 +124,12 @@ PLACES: dict[str, Place] = {
     "an option": lambda t, when: _ids(t.scan(options={_option(when): when})),
     "an option of count": lambda t, when: [*range(1, t.count(options={_option(when): when}) + 1)],
     "what was added": _changes,
-    "a system table": lambda t, when: [*range(1, t.system("files", options={_option(when): when}).num_rows + 1)],
-    "create_tag": lambda t, when: [*range(1, t.create_tag("x", timestamp=when).id + 1)],
-    "rollback": lambda t, when: (t.rollback(timestamp=when), _ids(t.scan()))[1],
-    "clone": lambda t, when: _ids(t.clone(f"{t.path}_copy", timestamp=when) and pp.Table.open(f"{t.path}_copy").scan()),
+    "a system table": lambda t, when: [*range(1, t.system.read("files", options={_option(when): when}).num_rows + 1)],
+    "create_tag": lambda t, when: [*range(1, t.tags.create("x", timestamp=when).id + 1)],
+    "rollback": lambda t, when: (t.snapshots.rollback(timestamp=when), _ids(t.scan()))[1],
+    "clone": lambda t, when: _ids(
+        t.maintenance.clone(f"{t.path}_copy", timestamp=when) and pp.Table.open(f"{t.path}_copy").scan()
+    ),
     "expire_snapshots": _expired,
     "expire_tags": _tags,
     "remove_orphan_files": _orphans,
@@ -156,7 +158,7 @@ def test_a_time(place: str, zone: str, tmp_path: Path, table: pp.Table) -> None:
 
 def test_a_diff_between_times(zone: str, table: pp.Table) -> None:
     for when in (_local(), MOMENT):
-        assert table.diff(when).to_arrow()["id"].to_pylist() == [3]
+        assert table.snapshots.diff(when).to_arrow()["id"].to_pylist() == [3]
 
 
 def test_a_date_is_its_local_midnight(zone: str, table: pp.Table) -> None:
@@ -167,20 +169,20 @@ def test_a_date_is_its_local_midnight(zone: str, table: pp.Table) -> None:
     for day in (date(2024, 7, 2), "2024-07-02"):
         assert table.count(timestamp=day) == 2
         assert _ids(table.scan(timestamp=day)) == [1, 2]
-        assert table.expire_snapshots(retain_min=1, retain_max=9, older_than=day, dry_run=True).snapshots == 2
+        assert table.snapshots.expire(retain_min=1, retain_max=9, older_than=day, dry_run=True).snapshots == 2
 
 
 def test_times_of_system_tables_can_be_given_back(zone: str, table: pp.Table) -> None:
     """Without a zone they are local, as in Java."""
-    table.create_tag("x", 2)
-    times = table.system("snapshots")["commit_time"].to_pylist()
+    table.tags.create("x", 2)
+    times = table.system.read("snapshots")["commit_time"].to_pylist()
     assert [table.count(timestamp=when) for when in times] == [1, 2, 3]
-    assert table.system("tags")["commit_time"].to_pylist() == [_local() - timedelta(minutes=1)] == times[1:2]
+    assert table.system.read("tags")["commit_time"].to_pylist() == [_local() - timedelta(minutes=1)] == times[1:2]
     now = datetime.now()
-    assert abs(table.system("schemas")["update_time"].to_pylist()[0] - now) < timedelta(hours=0.5)
-    table.create_branch("b", "x")
-    assert abs(table.system("branches")["create_time"].to_pylist()[0] - now) < timedelta(hours=0.5)
-    assert table.system("snapshots", f"commit_time < '{_text(_local())}'").num_rows == 2
+    assert abs(table.system.read("schemas")["update_time"].to_pylist()[0] - now) < timedelta(hours=0.5)
+    table.branches.create("b", "x")
+    assert abs(table.system.read("branches")["create_time"].to_pylist()[0] - now) < timedelta(hours=0.5)
+    assert table.system.read("snapshots", f"commit_time < '{_text(_local())}'").num_rows == 2
 
 
 @pytest.mark.parametrize("form", ["text", "text in UTC", "milliseconds"])
@@ -191,7 +193,7 @@ def test_times_of_commands(form: str, zone: str, table: pp.Table, capsys: pytest
         assert capsys.readouterr().out.strip() == "2"
     assert main(["tag", "create", path, "x", "--timestamp", when]) == 0
     assert main(["expire", path, "--retain-min", "1", "--older-than", when]) == 0
-    assert [s.id for s in table.snapshots()] == [3] and table.tags()["x"].id == 2
+    assert [s.id for s in table.snapshots.list()] == [3] and table.tags.list()["x"].id == 2
     assert main(["count", path, "--option", "scan.timestamp=1999-01-01 00:00:00"]) == 1
 
 
@@ -201,7 +203,7 @@ def test_the_zone_of_a_call_and_of_a_session(zone: str, table: pp.Table) -> None
     assert table.count(timestamp=there, options={"timezone": ZoneInfo("Asia/Kolkata")}) == 2
     with session_zone("Asia/Kolkata"):
         assert table.count(timestamp=there) == 2
-        assert table.create_tag("x", timestamp=there).id == 2
+        assert table.tags.create("x", timestamp=there).id == 2
         assert table.count(timestamp=_local()) == 2
         assert table.count(timestamp=_text(MOMENT), options={"timezone": "UTC"}) == 2
     with pytest.raises(OptionError, match="timezone: 'Nowhere' is not a time zone"):

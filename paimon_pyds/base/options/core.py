@@ -34,7 +34,7 @@ _MODES = (
 _W = Scope.WRITE
 _NO_ROWS = (
     "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
-    "remove_orphan_files and verify work here"
+    "maintenance.remove_orphan_files and maintenance.verify work here"
 )
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"

@@ -134,7 +134,9 @@ class Conflicts:
             if own != number:
                 raise self._conflict(f"{what}: it was rescaled meanwhile")
             raise CommitError(
-                what, path=self.root, hint=f"rescale it first, by table.rescale({number}); nothing was published"
+                what,
+                path=self.root,
+                hint=f"rescale it first, by table.maintenance.rescale({number}); nothing was published",
             )
 
     def check_vectors(

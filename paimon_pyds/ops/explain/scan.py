@@ -102,7 +102,7 @@ class ExplainedScan:
 
         command = f"paimon-pyds index advise {quote(redact(self.table))} --filter {quote(self.predicate)}"
         shortened = "…" in self.predicate or len(command) > _LONGEST_COMMAND
-        return f"{_ADVICE} {'table.index_advise([filter])' if shortened else command}"
+        return f"{_ADVICE} {'table.index.advise([filter])' if shortened else command}"
 
     @property
     def _read_files(self) -> int:

@@ -203,7 +203,7 @@ def index_cost(
 ) -> CostReport:
     """Build indexes of a few files in memory: sizes, times, embedded or side, and what they leave of filters.
 
-    The arguments are those of `paimon_pyds.Table.index_cost`.
+    The arguments are those of ``table.index.cost``.
 
     Raises:
         OptionError: wrong options of indexes, or a ``where`` on other columns.

@@ -58,7 +58,7 @@ def layout_of(
     where: str | Predicate | None = None,
     snapshot: int | None = None,
 ) -> Layout:
-    """The layout of a snapshot's files: see `paimon_pyds.Table.layout`.
+    """The layout of a snapshot's files: see ``table.index.layout``.
 
     Raises:
         UnknownColumnError: a name of no column.

@@ -176,7 +176,7 @@ def advise_partition(
     files: int = 3,
     where: str | Predicate | None = None,
 ) -> PartitionAdvice:
-    """Which column suits as a partition: see `paimon_pyds.Table.advise_partition`.
+    """Which column suits as a partition: see ``table.index.advise_partition``.
 
     Raises:
         UnsupportedError: a table that can't be read.

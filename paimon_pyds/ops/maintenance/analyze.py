@@ -57,7 +57,7 @@ def analyze(
     *,
     dry_run: bool = False,
 ) -> tuple[Statistics | None, Snapshot | None]:
-    """Make statistics and commit them; see `paimon_pyds.Table.analyze`.
+    """Make statistics and commit them; see ``table.maintenance.analyze``.
 
     ``scan``: gives one of all its rows and columns, as it is now. ``columns``: names; None for all that statistics are
     made of, none for the count of rows alone.

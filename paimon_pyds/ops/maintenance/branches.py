@@ -181,7 +181,8 @@ def _take_away_alone(store: TableStore, name: str) -> None:
             raise CommitError(
                 f"the main branch is fast-forwarded to the branch {name!r} just now, or that has ended half-way",
                 path=store.root,
-                hint=f"wait for it, or run fast_forward({name!r}) again, which finishes it; then delete the branch",
+                hint=f"wait for it, or run table.branches.fast_forward({name!r}) again, which finishes it; then delete "
+                "the branch",
             )
         _take_away(store, name)
     finally:
@@ -230,7 +231,7 @@ def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool 
         raise UnsupportedError(
             "a branch in an object store keeps its name",
             path=store.root,
-            hint="make another one of a tag (create_branch), and delete this one",
+            hint="make another one of a tag (table.branches.create), and delete this one",
         )
     if dry_run:
         return newest

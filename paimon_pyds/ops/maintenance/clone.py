@@ -75,7 +75,7 @@ class CloneSummary(Summary):
 
 @dataclass(frozen=True, slots=True)
 class CloneOptions:
-    """The arguments of `paimon_pyds.Table.clone`, which explains them."""
+    """The arguments of ``table.maintenance.clone``, which explains them."""
 
     snapshot: int | str | None = None
     tag: str | None = None

@@ -51,7 +51,7 @@ class ManifestSummary(Summary):
 def compact_manifests(
     store: TableStore, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> ManifestSummary:
-    """Write the manifests of the latest snapshot anew; see `paimon_pyds.Table.compact_manifests`.
+    """Write the manifests of the latest snapshot anew; see ``table.maintenance.compact_manifests``.
     Raises UnsupportedError: a table that can't be written to; CommitError: not published."""
     started = time.monotonic()
     summary = on_newest(store, partial(_once, store, options, dry_run), options)

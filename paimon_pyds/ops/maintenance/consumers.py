@@ -41,7 +41,7 @@ def expire_consumers(store: TableStore, age_ms: int) -> None:
 def reset_consumer(
     store: TableStore, name: str, next_snapshot: int | None = None, *, dry_run: bool = False
 ) -> int | None:
-    """Set which snapshot a streaming reader reads next, or forget the reader; see `Table.reset_consumer`.
+    """Set which snapshot a streaming reader reads next, or forget the reader; see ``table.maintenance.reset_consumer``.
 
     Raises:
         NotFoundError: the reader to forget is not known.
@@ -93,7 +93,11 @@ def _check_there(store: TableStore, id_: int) -> None:
 def clear_consumers(
     store: TableStore, including: str | None = None, excluding: str | None = None, *, dry_run: bool = False
 ) -> RemovalSummary:
-    """Forget streaming readers; see `Table.clear_consumers`. Raises OptionError for no regular expression."""
+    """Forget streaming readers; see ``table.maintenance.clear_consumers``.
+
+    Raises:
+        OptionError: a name is no regular expression.
+    """
     started = time.monotonic()
     maintenance_options(store, None)
     wanted, spared = (_pattern(*given) for given in (("including", including), ("excluding", excluding)))

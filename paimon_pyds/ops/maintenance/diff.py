@@ -134,7 +134,7 @@ class DiffSummary:
 
 
 class TableDiff(RowStream):
-    """What makes one state of a table of another one: see `paimon_pyds.Table.diff`.
+    """What makes one state of a table of another one: see ``table.snapshots.diff``.
 
     As a stream it gives the rows, in bounded memory: the column ``rowkind``, and those of the newer schema. ``+I`` is a
     row that the second state has and the first has not, ``-D`` the other way round; ``-U`` and the ``+U`` that follows

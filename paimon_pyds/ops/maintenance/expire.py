@@ -54,7 +54,7 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class ExpireOptions:
-    """The arguments of `paimon_pyds.Table.expire_snapshots` and `expire_changelogs`, which explain them."""
+    """The arguments of ``table.snapshots.expire`` and `expire_changelogs`, which explain them."""
 
     retain_max: int | None = None
     retain_min: int | None = None
@@ -103,7 +103,7 @@ def expire_snapshots(
 
     Changelogs that no option keeps any more go first, however young, as files that they need would go.
 
-    ``how``: what `Table.expire_snapshots` takes. ``once``: no more than may go at a time. ``leave_changelogs``: as the
+    ``how``: as for ``table.snapshots.expire``. ``once``: no more than may go at a time. ``leave_changelogs``: as the
     options say; else none stays.
 
     Raises:
@@ -318,8 +318,8 @@ def expire_changelogs(
 ) -> RemovalSummary:
     """Remove the changelogs that are due, and the files that only they need, ``snapshot.expire.limit`` at a time.
 
-    ``how``: what `Table.expire_changelogs` takes. ``everything``: all of them, however young. Without it, the last one
-    stays, as in Java. ``once``: no more than may go at a time.
+    ``how``: as for ``table.snapshots.expire_changelogs``. ``everything``: all of them, however young. Without it, the
+    last one stays, as in Java. ``once``: no more than may go at a time.
 
     Raises:
         OptionError: limits that contradict each other.

@@ -24,8 +24,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "hint": (WARNING, "delete the hint file: the directory is listed then, until a commit or expiry writes it"),
     "hint-ahead": (
         ERROR,
-        "Java Paimon can't read the table: restore the snapshot from a copy; or repair(), and what was committed after"
-        " the newest snapshot that is there is lost",
+        "Java Paimon can't read the table: restore the snapshot from a copy; or maintenance.repair(), and what was "
+        "committed after the newest snapshot that is there is lost",
     ),
     "snapshot": (ERROR, "restore the file from a copy; else roll back to the snapshot before"),
     "snapshot-gap": (ERROR, "restore the snapshot; else expire those before it, or roll back to them"),
@@ -39,7 +39,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "tag": (ERROR, "delete the tag, or restore the file"),
     "branch": (WARNING, "delete the branch, unless it is being created"),
     "changelog": (ERROR, "restore the file, or remove it: it has the changes of an expired snapshot"),
-    "consumer": (ERROR, "no snapshot can expire: remove the consumer by clear_consumers, or set it by reset_consumer"),
+    "consumer": (
+        ERROR,
+        "no snapshot can expire: remove the consumer by maintenance.clear_consumers, or set it by "
+        "maintenance.reset_consumer",
+    ),
     "manifest-list": (ERROR, RESTORE),
     "manifest": (ERROR, RESTORE),
     "manifest-count": (ERROR, RESTORE),
@@ -49,7 +53,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "data-file": (ERROR, RESTORE),
     "file-size": (ERROR, RESTORE),
     "row-count": (ERROR, RESTORE),
-    "file-index": (ERROR, "build it again: repair(), or rewrite_file_index(rebuild=True)"),
+    "file-index": (ERROR, "build it again: maintenance.repair(), or index.build(rebuild=True)"),
     "deletion-vector": (ERROR, RESTORE),
     "orphan-entry": (WARNING, "nothing: readers pass it over"),
     "hash-index": (ERROR, f"restore the file; or {_OVERWRITE}, which makes its hash index anew"),
@@ -108,8 +112,8 @@ class Verification:
         manifests: with their lists.
         data_files, rows: of all states, each file once.
         index_files: deletion vectors, hash indexes and others that index manifests name.
-        orphan_files, orphan_bytes: files, older than a day, that nothing needs (`paimon_pyds.Table.remove_orphan_files`
-            removes them); None where damage keeps that from being known.
+        orphan_files, orphan_bytes: files, older than a day, that nothing needs
+            (``table.maintenance.remove_orphan_files`` removes them); None where damage keeps that from being known.
         seconds: time taken.
     """
 
@@ -150,7 +154,9 @@ class Verification:
         orphans = []
         if self.orphan_files:
             size = human_bytes(self.orphan_bytes or 0)
-            orphans = [f"{counted(self.orphan_files, 'orphan file')} ({size}): remove_orphan_files removes them"]
+            orphans = [
+                f"{counted(self.orphan_files, 'orphan file')} ({size}): maintenance.remove_orphan_files removes them"
+            ]
         return "\n".join([*map(str, self.findings), *orphans, repr(self).partition(": ")[2]])
 
     def to_arrow(self) -> pa.Table:
@@ -160,7 +166,7 @@ class Verification:
         return pa.Table.from_arrays(arrays, names=list(names))
 
     def repair_plan(self) -> RepairPlan:
-        """The findings that `paimon_pyds.Table.repair` can mend without a guess, by their kinds, and the others."""
+        """The findings that ``table.maintenance.repair`` can mend without a guess, by their kinds, and the others."""
         mends = tuple(finding for finding in self.findings if finding.kind in (*HINTS, "file-index"))
         return RepairPlan(self.path, mends, tuple(finding for finding in self.findings if finding not in mends))
 

@@ -219,7 +219,7 @@ def _check_alone(store: TableStore, branch: TableStore, history: _History, targe
         raise CommitError(
             "snapshots are removed just now",
             path=store.root,
-            hint="nothing was changed; try again; if nobody does, call expire_snapshots() first",
+            hint="nothing was changed; try again; if nobody does, call table.snapshots.expire() first",
         )
 
 

@@ -59,7 +59,7 @@ _NAMES = 4096
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
 """Seconds before each retry, if snapshots expire meanwhile: their files are removed first."""
 _DAMAGED = "a snapshot, tag or branch needs a file that is gone, so the files that it needs are unknown"
-_NOTHING_REMOVED = "nothing was removed; find out by table.verify() which one it is"
+_NOTHING_REMOVED = "nothing was removed; find out by table.maintenance.verify() which one it is"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -100,7 +100,7 @@ def remove_orphan_files(
     external: bool = False,
     executor: Executor | None = None,
 ) -> OrphanFiles:
-    """Find, and remove, the files of a table that nothing needs; see `paimon_pyds.Table.remove_orphan_files`.
+    """Find, and remove, the files of a table that nothing needs; see ``table.maintenance.remove_orphan_files``.
 
     ``older_than``: an age, or a time. ``external``: also look in ``data-file.external-paths``. ``executor``: where
     directories are listed, manifests are read and files are removed; this machine by default.

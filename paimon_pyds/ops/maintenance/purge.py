@@ -30,7 +30,7 @@ from paimon_pyds.ops.maintenance.tags import delete_tag
 
 
 def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
-    """Remove all that is in a table; see `paimon_pyds.Table.purge`. One that was ended half-way is run again.
+    """Remove all that is in a table; see ``table.maintenance.purge``. One that was ended half-way is run again.
 
     ``store``: the table, on its main branch. ``named_states``: tags and branches go, too.
 

@@ -52,7 +52,7 @@ def remove_files(store: TableStore, states: Sequence[Reference], options: TableO
         removal.delete()
         removal.delete_directories(options)
     except PaimonError as error:
-        what = "files that only removed snapshots needed are still there: remove_orphan_files finds them: %s (%s)"
+        what = "files of removed snapshots are still there: maintenance.remove_orphan_files finds them: %s (%s)"
         _log.warning(what, error, redact(store.root))
         return None
     return removal

@@ -68,7 +68,7 @@ class Repair:
 
 
 def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Executor | None = None) -> Repair:
-    """Mend what a plan names; see `paimon_pyds.Table.repair`.
+    """Mend what a plan names; see ``table.maintenance.repair``.
     Raises CommitError: indexes could not be published; what was mended before stays mended."""
     started, plan = time.monotonic(), _checked(plan)
     mended = [finding for finding in plan.mends if finding.kind in HINTS and _mend_hint(store, finding.path)]
@@ -204,7 +204,9 @@ class UnexistingFiles:
 
 
 def remove_unexisting_files(store: TableStore, *, dry_run: bool = False) -> UnexistingFiles:
-    """Take the entries of data files that are gone out of the newest state; see `Table.remove_unexisting_files`.
+    """Take the entries of data files that are gone out of the newest state.
+
+    See ``table.maintenance.remove_unexisting_files``.
 
     Raises:
         CommitError: not published; the table is as it was.

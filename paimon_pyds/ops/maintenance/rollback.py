@@ -61,7 +61,7 @@ def rollback(
     *,
     dry_run: bool = False,
 ) -> RemovalSummary:
-    """Make a snapshot or a tag the newest state; see `paimon_pyds.Table.rollback`.
+    """Make a snapshot or a tag the newest state; see ``table.snapshots.rollback``.
 
     Raises:
         SnapshotNotFoundError, TagNotFoundError: there is no such state.
@@ -145,7 +145,9 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
     there = store.paths.snapshot(target.id)
     if path != there and begun_before(store) > target.id:  # it may still remove a snapshot of this number
         raise CommitError(
-            "snapshots expire just now", path=store.root, hint="try again; if none does, call expire_snapshots() first"
+            "snapshots expire just now",
+            path=store.root,
+            hint="try again; if none does, call table.snapshots.expire() first",
         )
     if path != there and store.io.create_if_absent(there, snapshot_file(store, path)):
         if not _is_tagged(store, path, target):  # the deletion of a tag looks at the snapshots after that

@@ -54,7 +54,7 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class TagOptions:
-    """The arguments of `paimon_pyds.Table.create_tag`, which explains them."""
+    """The arguments of ``table.tags.create``, which explains them."""
 
     snapshot: int | None = None
     timestamp: date | str | int | None = None

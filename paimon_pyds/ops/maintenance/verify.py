@@ -54,7 +54,7 @@ _DATA_FILES = 1024
 
 
 def verify(store: TableStore, *, deep: bool = False, executor: Executor | None = None) -> Verification:
-    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`.
+    """Look at everything that a table's states need; see ``table.maintenance.verify``.
     Raises TableNotFoundError, BranchNotFoundError: it is gone."""
     started = time.monotonic()
     if not store.schema_ids():
@@ -339,7 +339,7 @@ class _Walk:
         only = self._names(older, names) if names else names
         apart = {id(state) for state in older}
         only -= self._names([state for state in self.states.all if only and id(state) not in apart], only)
-        what = "; only older snapshots need it: it is of no use once these have gone by expire_snapshots()"
+        what = "; only older snapshots need it: it is of no use once these have gone by table.snapshots.expire()"
         return [
             replace(f, what=f.what + what) if f in of_files and f.path.rpartition("/")[2] in only else f
             for f in findings

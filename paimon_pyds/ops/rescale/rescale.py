@@ -62,7 +62,7 @@ _BUCKETS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class RescaleOptions:
-    """The arguments of `paimon_pyds.Table.rescale`, which explains them."""
+    """The arguments of ``table.maintenance.rescale``, which explains them."""
 
     bucket_num: int | None = None
     where: str | Predicate | None = None

@@ -17,17 +17,20 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import build_parser, main
 from paimon_pyds.ops.migration.migrate import migrate
+from support.surface import calls_of, spark_calls, table_calls
 
 COMMANDS = {
-    "compact": "compact", "rescale": "rescale", "expire_snapshots": "expire", "expire_changelogs": "expire-changelogs",
-    "create_tag": "tag create", "rename_tag": "tag rename", "delete_tag": "tag delete", "expire_tags": "tag expire",
-    "create_due_tags": "tag create-due", "reset_consumer": "consumer reset", "clear_consumers": "consumer clear",
-    "expire_partitions": "expire-partitions", "truncate": "truncate", "drop_partitions": "drop-partitions",
-    "mark_partitions_done": "mark-done", "compact_manifests": "compact-manifests", "analyze": "analyze",
-    "create_branch": "branch create", "rename_branch": "branch rename", "delete_branch": "branch delete",
-    "fast_forward": "branch fast-forward", "rollback": "rollback", "clone": "clone", "purge": "purge",
-    "remove_orphan_files": "orphans", "repair": "repair", "remove_unexisting_files": "remove-unexisting-files",
-    "migrate": "migrate",
+    "compact": "compact", "truncate": "truncate", "drop_partitions": "drop-partitions", "migrate": "migrate",
+    "tags.create": "tag create", "tags.rename": "tag rename", "tags.delete": "tag delete", "tags.expire": "tag expire",
+    "tags.create_due": "tag create-due", "branches.create": "branch create", "branches.rename": "branch rename",
+    "branches.delete": "branch delete", "branches.fast_forward": "branch fast-forward", "snapshots.expire": "expire",
+    "snapshots.expire_changelogs": "expire-changelogs", "snapshots.rollback": "rollback",
+    "maintenance.rescale": "rescale", "maintenance.reset_consumer": "consumer reset",
+    "maintenance.clear_consumers": "consumer clear", "maintenance.expire_partitions": "expire-partitions",
+    "maintenance.mark_partitions_done": "mark-done", "maintenance.compact_manifests": "compact-manifests",
+    "maintenance.analyze": "analyze", "maintenance.clone": "clone", "maintenance.purge": "purge",
+    "maintenance.remove_orphan_files": "orphans", "maintenance.repair": "repair",
+    "maintenance.remove_unexisting_files": "remove-unexisting-files",
 }  # fmt: skip
 """What does a dry run in Python, and the command that does the same."""
 ASKING = (
@@ -38,10 +41,8 @@ ASKING = (
 
 def _callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     spark = pytest.importorskip("paimon_pyds.spark")
-    for owner in (pp.Table, pp.Catalog, spark):
-        for name in dir(owner):
-            if not name.startswith("_") and inspect.isroutine(call := getattr(owner, name)):
-                yield name, call
+    for calls in (table_calls(), calls_of(pp.Catalog), spark_calls(spark)):
+        yield from calls.items()
     yield "migrate", migrate
 
 
@@ -81,11 +82,11 @@ class _Terminal(io.StringIO):
 def _world(path: Path) -> pp.Table:
     table = pp.Table.create(path / "shop.db" / "t", "id BIGINT, p INT", partition_by="p")
     table.append({"id": [1, 2], "p": [1, 2]})
-    table.create_tag("first")
-    table.create_branch("b", "first")
+    table.tags.create("first")
+    table.branches.create("b", "first")
     table.append({"id": [3], "p": [1]})
-    table.create_tag("second")
-    table.create_branch("c", "second")
+    table.tags.create("second")
+    table.branches.create("c", "second")
     return table
 
 
@@ -109,7 +110,7 @@ def test_what_removes_asks_first(
         Path(table.path, "p=1", "bucket-0", "data-1.parquet").write_bytes(b"1")
         os.utime(Path(table.path, "p=1", "bucket-0", "data-1.parquet"), (0, 1e9))
     if command == "remove-unexisting-files":
-        Path(table.system("files")["file_path"][0].as_py()).unlink()
+        Path(table.system.read("files")["file_path"][0].as_py()).unlink()
     where = [str(tmp_path), "shop", "--cascade"] if command == "drop-database" else [table.path]
     words = [*command.split(), *where, *GIVEN.get(command, [])]
     before = _files(table)
@@ -137,7 +138,7 @@ def test_what_removes_asks_first(
 def test_yes_goes_on_without_a_question(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _world(tmp_path)
     if command == "remove-unexisting-files":
-        Path(table.system("files")["file_path"][0].as_py()).unlink()
+        Path(table.system.read("files")["file_path"][0].as_py()).unlink()
     monkeypatch.setattr(sys, "stdin", None)
     where = [str(tmp_path), "shop", "--cascade"] if command == "drop-database" else [table.path]
     assert main([*command.split(), *where, *GIVEN.get(command, []), "--yes"]) == 0
@@ -159,5 +160,5 @@ def test_rows_that_leave_the_newest_state_stay_in_older_snapshots(tmp_path: Path
     assert table.truncate().older_snapshots == 0
     table.append({"id": [1], "p": [20200101]})
     options = {"partition.expiration-time": "1 d", "partition.timestamp-formatter": "yyyyMMdd"}
-    old = table.expire_partitions(options={**options, "partition.timestamp-pattern": "$p"})
+    old = table.maintenance.expire_partitions(options={**options, "partition.timestamp-pattern": "$p"})
     assert (old.partitions, old.older_snapshots, table.count()) == (("p=20200101",), 5, 0)

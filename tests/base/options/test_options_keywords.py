@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,18 @@ import paimon_pyds as pp
 from paimon_pyds.base.frames import RowStream
 from paimon_pyds.cli.main import main
 from paimon_pyds.engine.compact.options import CompactOptions
-from paimon_pyds.engine.query.aggregates import Answers
 from paimon_pyds.engine.rowlevel.clauses import MergeOptions
 from paimon_pyds.ops.explain.explain import Explanation
+from support.surface import calls_of, spark_calls, table_calls
 
-TRIED = ("index_cost", "index_advise", "advise_partition")
+TRIED = ("index.cost", "index.advise", "index.advise_partition")
 """What takes filters to try, in a list, and a condition on the partitions that are looked into."""
 CALLS: dict[str, tuple[Any, ...]] = {
     "count": (), "exists": (), "distinct": ("id",), "min": ("id",), "max": ("id",), "sum": ("id",), "top_n": ("id, 9",),
-    "scan": (), "audit_log": (), "explain": (), "answer": (), "lookup": (), "delete": (), "update": ({"id": "id + 1"},),
-    "rewrite_file_index": (), "compact": (), "layout": (), "rescale": (4,), "drop_partitions": (), "clone": (),
-    "index_dump": (), "index_verify": (), "system": ("files",), "system_scan": ("files",),
+    "scan": (), "explain": (), "lookup": (), "delete": (), "update": ({"id": "id + 1"},), "compact": (),
+    "drop_partitions": (), "index.build": (), "index.layout": (), "index.dump": (), "index.verify": (),
+    "maintenance.rescale": (4,), "maintenance.clone": (), "system.audit_log": (), "system.read": ("files",),
+    "system.scan": ("files",),
 }  # fmt: skip
 """The methods of tables that take a condition, with what they need besides."""
 
@@ -46,26 +48,20 @@ def _names(call: Callable[..., Any]) -> set[str]:
     return set(inspect.signature(call).parameters)
 
 
-def _public(owner: object) -> dict[str, Callable[..., Any]]:
-    return {name: value for name in vars(owner) if not name.startswith("_") and callable(value := getattr(owner, name))}
-
-
 def test_conditions_are_named_where_everywhere() -> None:
     spark = pytest.importorskip("paimon_pyds.spark")
-    of_spark = {name: getattr(spark, name) for name in spark.__all__ if inspect.isroutine(getattr(spark, name))}
-    found = {f"{owner}.{name}": call for owner, calls in
-             [("Table", _public(pp.Table)), ("Catalog", _public(pp.Catalog)), ("spark", of_spark)]
-             for name, call in calls.items()}  # fmt: skip
+    owners = [("Table", table_calls()), ("Catalog", calls_of(pp.Catalog)), ("spark", spark_calls(spark))]
+    found = {f"{owner}.{name}": call for owner, calls in owners for name, call in calls.items()}
     assert not [name for name, call in found.items() if _names(call) & {"which", "condition", "partitions", "filter_"}
-                if name != "Table.mark_partitions_done"]  # fmt: skip
+                if name != "Table.maintenance.mark_partitions_done"]  # fmt: skip
     assert not [name for name, call in found.items() if "filter" in _names(call) and "where" not in _names(call)]
     takes = {name for name, call in found.items() if "where" in _names(call)}
     assert {name.removeprefix("Table.") for name in takes if name.startswith("Table.")} == {
         *CALLS, *TRIED,
     } - {"lookup"}  # fmt: skip
     assert {name for name in takes if not name.startswith("Table.")} == {
-        "Catalog.system", "Catalog.system_scan", *(f"spark.{n}" for n in
-                                                   ("compact", "delete", "rescale", "rewrite_file_index", "update")),
+        "Catalog.system", "Catalog.system_scan", "spark.compact", "spark.delete", "spark.update", "spark.index.build",
+        "spark.maintenance.rescale",
     }  # fmt: skip
 
 
@@ -86,8 +82,6 @@ def _answer(found: Any) -> Any:
     """What a call found, as a value that compares: without times, and without places."""
     if isinstance(found, RowStream):
         found = found.to_arrow()
-    if isinstance(found, Answers):
-        found = found.count().value
     if isinstance(found, Explanation):
         return [step.rows for step in found.steps]
     if isinstance(found, list):
@@ -100,10 +94,10 @@ def test_filter_is_another_name_for_where(name: str, tmp_path: Path) -> None:
     def called(number: str, **given: Any) -> Any:
         path = tmp_path / number
         table = _keyed(path) if name == "lookup" else _table(path)
-        needed = {"lookup": ([1, 2],), "clone": (path / "copy",)}.get(name, CALLS[name])
-        return _answer(getattr(table, name)(*needed, **given))
+        needed = {"lookup": ([1, 2],), "maintenance.clone": (path / "copy",)}.get(name, CALLS[name])
+        return _answer(attrgetter(name)(table)(*needed, **given))
 
-    condition = "level < 0" if name.startswith("system") else "p = 9"
+    condition = "level < 0" if name in ("system.read", "system.scan") else "p = 9"
     found = called("1", where=condition)
     assert found == called("2", filter=condition)
     if name not in ("delete", "drop_partitions"):  # which need one

@@ -121,7 +121,7 @@ def test_no_address_is_shown_when_it_fails(address: str, tmp_path: Path) -> None
 def test_an_address_that_is_a_path_is_shown_without_its_signature(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / f"t?sig={CANARY.replace('/', '')}", ROWS.schema)
     table.append(ROWS)
-    shown = texts_of(table, table.store, table.scan(), table.explain("id = 1"), Catalog(table.path))
+    shown = texts_of(table, table._store, table.scan(), table.explain("id = 1"), Catalog(table.path))
     assert is_clean(shown) and is_clean(json.dumps(table.explain().as_dict()))
 
 
@@ -213,7 +213,7 @@ def test_a_table_option_that_is_a_secret_is_refused(key: str, kept: pp.Table, tm
             lambda: kept.scan(options=given),
             lambda: kept.delete("id = 1", options=given),
             lambda: kept.compact(options=given),
-            lambda: kept.index_cost(given),
+            lambda: kept.index.cost(given),
         ):
             error = failure(call)
             assert isinstance(error, OptionError) and is_clean(trace_of(error))
@@ -223,8 +223,14 @@ def test_a_table_option_that_is_a_secret_is_refused(key: str, kept: pp.Table, tm
 def _all_answers(table: pp.Table) -> Iterator[Any]:
     """What the calls of a table's API give."""
     scan = table.scan("color = 'red' AND id < 4", columns=["id", "__paimon_file_path"])
-    yield from (table, table.store, table.store.paths, table.schema, table.options, table.schema.options)
-    yield from (table.store.schemas(), table.snapshots(), table.tags(), table.branches(), table.arrow_schema)
+    yield from (table, table._store, table._store.paths, table.schema, table.options, table.schema.options)
+    yield from (
+        table._store.schemas(),
+        table.snapshots.list(),
+        table.tags.list(),
+        table.branches.list(),
+        table.arrow_schema,
+    )
     yield from (table.describe_options().to_pylist(), table.write_context(), table.write_context({"bucket": "-1"}))
     yield from (table.write_context().options, table.write_context().paths, scan, scan.plan(), scan.plan().spec)
     yield from (list(scan.plan().splits), scan.to_arrow().to_pylist(), scan._request(scan._fields))
@@ -233,14 +239,19 @@ def _all_answers(table: pp.Table) -> Iterator[Any]:
         yield from (explanation, explanation.text, explanation.page, explanation.as_dict())
         yield from (explanation.to_arrow().to_pylist(), explanation.files_to_arrow().to_pylist())
     for name in SYSTEM_TABLES:
-        yield table.system(name).to_pylist()
-    for rows in (table.audit_log(), table.binlog(), table.diff(1)):
+        yield table.system.read(name).to_pylist()
+    for rows in (table.system.audit_log(), table.system.binlog(), table.snapshots.diff(1)):
         yield from (rows, rows.to_arrow().to_pylist())
-    yield from (table.diff(1).summary(), table.statistics(), table.layout(), table.remove_orphan_files(dry_run=True))
-    verification = table.verify(deep=True)
-    yield from (verification, verification.repair_plan(), table.repair(dry_run=True))
-    yield from (table.count(), table.answer("id = 1").count(), table.top_n("id, 1").to_pylist())
-    yield from (table.index_dump(), table.index_verify(), table.index_cost(), table.index_advise(["color = 'red'"]))
+    yield from (
+        table.snapshots.diff(1).summary(),
+        table.maintenance.statistics(),
+        table.index.layout(),
+        table.maintenance.remove_orphan_files(dry_run=True),
+    )
+    verification = table.maintenance.verify(deep=True)
+    yield from (verification, verification.repair_plan(), table.maintenance.repair(dry_run=True))
+    yield from (table.count(), table.scan("id = 1").answer.count(), table.top_n("id, 1").to_pylist())
+    yield from (table.index.dump(), table.index.verify(), table.index.cost(), table.index.advise(["color = 'red'"]))
 
 
 def _all_failures(table: pp.Table) -> Iterator[Callable[[], Any]]:
@@ -259,12 +270,12 @@ def _all_failures(table: pp.Table) -> Iterator[Callable[[], Any]]:
     yield lambda: table.merge(ROWS, ["nope"], when_matched="update")
     yield lambda: table.compact(order_by="nope")
     yield lambda: table.lookup([{"nope": 1}])
-    yield lambda: table.audit_log("nope = 1").to_arrow()
-    yield lambda: table.diff("none").to_arrow()
-    yield lambda: table.rollback("none")
-    yield lambda: table.analyze(["nope"])
-    yield lambda: table.clone(table.path, storage_options=STORAGE_OPTIONS)
-    yield lambda: table.system("nope")
+    yield lambda: table.system.audit_log("nope = 1").to_arrow()
+    yield lambda: table.snapshots.diff("none").to_arrow()
+    yield lambda: table.snapshots.rollback("none")
+    yield lambda: table.maintenance.analyze(["nope"])
+    yield lambda: table.maintenance.clone(table.path, storage_options=STORAGE_OPTIONS)
+    yield lambda: table.system.read("nope")
     yield lambda: pp.Table.create(table.path, ROWS.schema, storage_options=STORAGE_OPTIONS)
     yield lambda: pp.Table.open(table.path, branch="nope", storage_options=STORAGE_OPTIONS)
     yield lambda: pp.Table.open(f"{table.path}x", storage_options=STORAGE_OPTIONS)
@@ -276,13 +287,18 @@ def _changed(table: pp.Table) -> Iterator[Any]:
     yield table.overwrite(ROWS.slice(0, 2), {"part": 1})
     yield table.update({"color": "'green'"}, "id = 1")
     yield table.merge(ROWS.slice(0, 1), ["id"], when_matched="update", when_not_matched="insert")
-    yield table.rewrite_file_index(rebuild=True)
+    yield table.index.build(rebuild=True)
     yield table.compact(full=True)
-    yield from (table.analyze(), table.statistics(), table.repair(), table.compact_manifests())
-    yield table.create_tag("kept")
-    yield table.create_branch("other", "kept")
-    yield table.clone(f"{table.path}-copy", storage_options=STORAGE_OPTIONS)
-    yield table.expire_snapshots(retain_max=1)
+    yield from (
+        table.maintenance.analyze(),
+        table.maintenance.statistics(),
+        table.maintenance.repair(),
+        table.maintenance.compact_manifests(),
+    )
+    yield table.tags.create("kept")
+    yield table.branches.create("other", "kept")
+    yield table.maintenance.clone(f"{table.path}-copy", storage_options=STORAGE_OPTIONS)
+    yield table.snapshots.expire(retain_max=1)
     yield table.alter(set_options={"target-file-size": "64 mb"}, add_columns={"more": "INT"})
 
 
@@ -331,7 +347,7 @@ def test_tables_of_others_keep_secrets_until_they_are_unset(java_table: pp.Table
 def test_tasks_get_no_secret_that_they_do_not_need(java_table: pp.Table) -> None:
     plan = java_table.scan("color = 'red'").plan()
     top = java_table.scan(top_n="id, 1").top_n_query()
-    for thing in (plan, plan.splits, top, java_table.write_context(), java_table.store):
+    for thing in (plan, plan.splits, top, java_table.write_context(), java_table._store):
         assert is_clean(pickle.dumps(thing))
 
 
@@ -345,7 +361,7 @@ def test_tasks_get_the_credentials_of_their_store_alone(
     away = pp.Table.open("s3://bucket/t", storage_options={**dict.fromkeys(S3_ONLY, "needed"), **others})
     for answer in _all_answers(away):
         assert is_clean(texts_of(answer)), type(answer)
-    data = pickle.dumps((away.scan("id = 1").plan().splits, away.write_context(), away.store))
+    data = pickle.dumps((away.scan("id = 1").plan().splits, away.write_context(), away._store))
     assert is_clean(data) and b"needed" in data
     assert pickle.loads(data)[0][0].spec.io.read_bytes("s3://bucket/t/schema/schema-0")
     with_all = pp.Table.open("s3://bucket/t", storage_options=STORAGE_OPTIONS)

@@ -123,5 +123,5 @@ def test_explanations_and_notebooks_write_them_out(table: pp.Table) -> None:
             seen = _Seen(page)
             assert "script" not in seen.tags and not any(name.startswith("on") for name in seen.names)
         assert json.loads(json.dumps(explanation.as_dict())) == explanation.as_dict()
-    for thing in (table, table.schema, scan, table.store, told[0]):
+    for thing in (table, table.schema, scan, table._store, told[0]):
         assert visible(repr(thing)) == repr(thing)

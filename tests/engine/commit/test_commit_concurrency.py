@@ -31,7 +31,7 @@ def test_eight_processes_append_at_once(tmp_path: Path) -> None:
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 8
-    snapshots = table.snapshots()
+    snapshots = table.snapshots.list()
     assert [s.id for s in snapshots] == list(range(1, 8 * each + 1))
     assert [s.total_record_count for s in snapshots] == [3 * i for i in range(1, 8 * each + 1)]
     rows = sorted(map(tuple, (r.values() for r in table.scan().to_arrow().to_pylist())))
@@ -57,7 +57,7 @@ def _heard(hear: Connection) -> int:
 def _check_state(table: pp.Table) -> None:
     """The rows are those of whole commits, and the counts in the snapshot agree."""
     rows = table.scan().to_arrow()
-    latest = table.snapshot()
+    latest = table.snapshots.latest()
     assert rows.num_rows == (0 if latest is None else latest.total_record_count)
     counts = rows.group_by("worker").aggregate([("row", "count"), ("row", "count_distinct")])
     assert set(counts["row_count_distinct"].to_pylist()) <= {500}
@@ -76,18 +76,18 @@ def test_writers_killed_at_any_moment_leave_a_committed_state(tmp_path: Path) ->
     for number in range(rounds):
         numbers = [(path, 1000 * (2 * number + i) + i) for i in range(2)]
         with victims(write_for_ever, numbers) as pipes:
-            before = table.snapshot()
+            before = table.snapshots.latest()
             if number % 2:
                 assert pipes[0].poll(120)  # a commit is done, however busy the machine is
             time.sleep(rng.uniform(0.0, 0.25))
         done += sum(map(_heard, pipes))
-        after = table.snapshot()
+        after = table.snapshots.latest()
         assert (before.id if before else 0) <= (after.id if after else 0)
         assert (after.id if after else 0) >= done
         _check_state(table)
     table.append(pa.table({"worker": [0] * 500, "commit": [0] * 500, "row": list(range(500))}))
     _check_state(table)
-    snapshots = table.snapshots()
+    snapshots = table.snapshots.list()
     assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
     assert len(snapshots) > rounds // 2
     for snapshot in snapshots[:: max(1, len(snapshots) // 40)]:

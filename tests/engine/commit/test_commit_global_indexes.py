@@ -39,7 +39,7 @@ def _table(path: Path, options: dict[str, str]) -> pp.Table:
     (path / "index").mkdir()
     for index in indexes:
         (path / "index" / index.file_name).write_bytes(b"index")
-    name, _ = table.store.write_index_manifest(encode_index_manifest(indexes, "zstd"))
+    name, _ = table._store.write_index_manifest(encode_index_manifest(indexes, "zstd"))
     snapshot = path / "snapshot" / "snapshot-3"
     snapshot.write_text(json.dumps({**json.loads(snapshot.read_text()), "indexManifest": name}))
     METADATA_CACHE.clear()  # files never change, but here
@@ -49,12 +49,12 @@ def _table(path: Path, options: dict[str, str]) -> pp.Table:
 def _entries(table: pp.Table) -> list[pa.RecordBatch]:
     manifests = [path.name for path in (Path(table.path) / "manifest").glob("manifest-*-0")]
     manifests = [name for name in manifests if "list" not in name]
-    return list(table.store.read_manifests([(name, None) for name in manifests], ("partition",)))
+    return list(table._store.read_manifests([(name, None) for name in manifests], ("partition",)))
 
 
 def _indexed(table: pp.Table) -> list[int]:
     """The partitions that have an index."""
-    found = table.system("table_indexes").to_pylist()
+    found = table.system.read("table_indexes").to_pylist()
     return sorted(int(row["partition"].strip("{}")) for row in found if row["index_type"] == "btree")
 
 
@@ -62,9 +62,9 @@ _KEPT: dict[str, tuple[dict[str, str], Callable[[pp.Table], object]]] = {
     "append": ({}, lambda t: t.append(_rows(100, 101))),
     "delete by vectors": (_VECTORS, lambda t: t.delete("id = 11")),
     "delete of a file": ({}, lambda t: t.delete("p = 1 AND id >= 10 AND id < 20")),
-    "tag": ({}, lambda t: t.create_tag("x")),
-    "manifests": ({}, lambda t: t.compact_manifests()),
-    "analyze": ({}, lambda t: t.analyze()),
+    "tag": ({}, lambda t: t.tags.create("x")),
+    "manifests": ({}, lambda t: t.maintenance.compact_manifests()),
+    "analyze": ({}, lambda t: t.maintenance.analyze()),
     "alter": ({}, lambda t: t.alter(add_columns={"w": "INT"})),
 }
 _REWRITTEN: dict[str, tuple[dict[str, str], Callable[[pp.Table], object]]] = {
@@ -85,8 +85,8 @@ def test_they_stay_where_rows_stay_as_they_are(tmp_path: Path, kind: str) -> Non
     assert _indexed(table) == [0, 1]
     step(table)
     assert _indexed(table) == [0, 1]
-    table.expire_snapshots(retain_max=1)
-    table.remove_orphan_files("0 s", dry_run=False)
+    table.snapshots.expire(retain_max=1)
+    table.maintenance.remove_orphan_files("0 s", dry_run=False)
     assert len(list((tmp_path / "t/index").glob("btree-*"))) == 2
 
 
@@ -98,6 +98,6 @@ def test_they_go_where_rows_are_rewritten(tmp_path: Path, kind: str) -> None:
     assert _indexed(table) == [0]
     table.append(_rows(300))
     assert _indexed(table) == [0]
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     assert len(list((tmp_path / "t/index").glob("btree-*"))) == 1
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings

@@ -35,7 +35,7 @@ def table(tmp_path: Path) -> pp.Table:
 
 
 def _kinds(table: pp.Table) -> list[tuple[CommitKind, int | None]]:
-    return [(s.commit_kind, s.delta_record_count) for s in table.snapshots()]
+    return [(s.commit_kind, s.delta_record_count) for s in table.snapshots.list()]
 
 
 _BEFORE = [(CommitKind.APPEND, 1), (CommitKind.APPEND, 2)]
@@ -52,12 +52,12 @@ def test_a_message_of_new_files_and_a_compaction_makes_two_snapshots(table: pp.T
     snapshot = table.commit([message])
     assert snapshot is not None and (snapshot.id, snapshot.total_record_count) == (4, 5)
     assert _kinds(table) == _BOTH
-    append, compaction = table.snapshots()[2:]
+    append, compaction = table.snapshots.list()[2:]
     assert (append.commit_user, append.commit_identifier) == (compaction.commit_user, compaction.commit_identifier)
     assert (append.operation, compaction.operation) == ("WRITE", None)
     ours = [sorted(table.scan(snapshot=i).to_arrow()["id"].to_pylist()) for i in (3, 4)]
     assert ours == [[0, 1, 2, 3, 4]] * 2
-    assert live_of(table.store, snapshot).num_rows == 2
+    assert live_of(table._store, snapshot).num_rows == 2
     warehouse = Path(table.path).parents[1]
     with oracle.batch() as batch:
         java = [batch.read(warehouse, "db.t", snapshot=i) for i in (3, 4)]
@@ -73,7 +73,7 @@ def test_a_compaction_may_take_files_of_its_own_message(table: pp.Table) -> None
     compact = replace(bucket.compact, before=(*bucket.compact.before, *bucket.files))
     table.commit([CommitMessage((replace(bucket, compact=compact),))])
     assert _kinds(table)[2:] == [(CommitKind.APPEND, 1), (CommitKind.COMPACT, 0)]
-    assert live_of(table.store, table.snapshot()).num_rows == 1
+    assert live_of(table._store, table.snapshots.latest()).num_rows == 1
     assert ids_of(table) == [0, 1, 2, 3]
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_moves_to_another_level_stays_one_file(table: pp.Table) -> N
     table.commit([message])
     assert _kinds(table) == _BOTH
     assert ids_of(table) == [0, 1, 2, 3, 4]
-    assert sorted(live_of(table.store, table.snapshot())["level"].to_pylist()) == [0, 5, 5]
+    assert sorted(live_of(table._store, table.snapshots.latest())["level"].to_pylist()) == [0, 5, 5]
 
 
 # ----------------------------------------------------------------------------------------------- changelogs and indexes
@@ -137,24 +137,24 @@ def test_changelog_files_have_lists_of_their_own(table: pp.Table) -> None:
     first, second = (written(table, *ids).buckets[0].files for ids in ([3], [0, 9]))
     compact = replace(bucket.compact, changelog_files=second)
     table.commit([CommitMessage((replace(bucket, changelog_files=first, compact=compact),))])
-    append, compaction = table.snapshots()[2:]
+    append, compaction = table.snapshots.list()[2:]
     for snapshot, files, rows in ((append, first, 1), (compaction, second, 2)):
         assert snapshot.changelog_manifest_list is not None
         assert snapshot.changelog_record_count == rows
-        reader = ManifestReader(table.store)
+        reader = ManifestReader(table._store)
         entries = reader.entries(reader.changelog(snapshot))
         assert entries["file_name"].to_pylist() == [f.file_name for f in files]
         assert entries["kind"].to_pylist() == [FileKind.ADD]
     assert (append.total_record_count, compaction.total_record_count) == (4, 4)
     assert ids_of(table) == [0, 1, 2, 3]
     table.append(data(5))
-    assert table.snapshots()[-1].changelog_manifest_list is None
+    assert table.snapshots.list()[-1].changelog_manifest_list is None
 
 
 def _deleting(table: pp.Table, new: int, name: str, position: int) -> CommitMessage:
     """A new row, and a row that goes from another file by a deletion vector."""
     files = VectorFiles(
-        table.store, table.schema, TableOptions(table.options), (), live_of(table.store, table.snapshot())
+        table._store, table.schema, TableOptions(table.options), (), live_of(table._store, table.snapshots.latest())
     )
     made = files.write({(EMPTY_ROW, 0): {name: BitMap([position])}})
     (bucket,) = written(table, new).buckets
@@ -171,17 +171,17 @@ def vectors(tmp_path: Path) -> pp.Table:
 @requires_java_oracle
 @pytest.mark.java
 def test_index_files_come_and_go_with_their_increment(vectors: pp.Table, oracle: Oracle) -> None:
-    live = live_of(vectors.store, vectors.snapshot())
+    live = live_of(vectors._store, vectors.snapshots.latest())
     message = _deleting(vectors, 3, live["file_name"][0].as_py(), 1)
     (index,) = message.buckets[0].indexes.new_files
     compact = with_compaction(vectors, [9], [0, 2]).buckets[0].compact
     compact = replace(compact, indexes=IndexIncrement(deleted_files=frozenset([index.file_name])))
     snapshot = vectors.commit([CommitMessage((replace(message.buckets[0], compact=compact),))])
     assert snapshot is not None and snapshot.index_manifest is None
-    rows, compaction = vectors.snapshots()[1:]
+    rows, compaction = vectors.snapshots.list()[1:]
     assert (rows.commit_kind, compaction.commit_kind) == (CommitKind.OVERWRITE, CommitKind.COMPACT)
     assert rows.index_manifest is not None
-    assert vectors.store.read_index_manifest(rows.index_manifest) == [index]
+    assert vectors._store.read_index_manifest(rows.index_manifest) == [index]
     warehouse = Path(vectors.path).parents[1]
     with oracle.batch() as batch:
         java = [batch.read(warehouse, "db.v", snapshot=i) for i in (2, 3)]
@@ -192,7 +192,7 @@ def test_index_files_come_and_go_with_their_increment(vectors: pp.Table, oracle:
 
 def test_no_file_that_is_gone_gets_a_vector(vectors: pp.Table) -> None:
     """Java Paimon writes no more to such a table."""
-    message = _deleting(vectors, 3, live_of(vectors.store, vectors.snapshot())["file_name"][0].as_py(), 1)
+    message = _deleting(vectors, 3, live_of(vectors._store, vectors.snapshots.latest())["file_name"][0].as_py(), 1)
     vectors.overwrite(data(7))
     with pytest.raises(CommitConflictError, match="can't get a deletion vector"):
         vectors.commit([message])
@@ -205,11 +205,11 @@ def test_no_file_that_is_gone_gets_a_vector(vectors: pp.Table) -> None:
 
 def _commit_as(table: pp.Table, user: str, identifier: int, *ids: int) -> Snapshot | None:
     changes = Changes(increments_of(written(table, *ids).buckets), commit_user=user, identifier=identifier)
-    return commit(table.store, changes, TableOptions(table.options))
+    return commit(table._store, changes, TableOptions(table.options))
 
 
 def test_what_a_user_has_committed_is_looked_up(table: pp.Table) -> None:
-    store = table.store
+    store = table._store
     assert committed_identifiers(store, "ann", [1, 2, 3]) == set()
     first = _commit_as(table, "ann", 2, 10)
     for i in range(9):
@@ -227,8 +227,8 @@ def test_what_a_user_has_committed_is_looked_up(table: pp.Table) -> None:
 
 def test_an_empty_table_has_no_commits(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", SCHEMA)
-    assert committed_identifiers(table.store, "ann", [1]) == set()
-    assert commit(table.store, Changes([Increment(), Increment(kind=CommitKind.COMPACT)]), TableOptions({})) is None
+    assert committed_identifiers(table._store, "ann", [1]) == set()
+    assert commit(table._store, Changes([Increment(), Increment(kind=CommitKind.COMPACT)]), TableOptions({})) is None
 
 
 # ------------------------------------------------------------------------------------------------------------ the seam
@@ -253,7 +253,7 @@ class _Catalog:
 
 def test_another_publisher_takes_the_place_of_the_file_system(table: pp.Table) -> None:
     catalog = _Catalog()
-    store = TableStore(table.store.io, table.path, publisher=catalog)
+    store = TableStore(table._store.io, table.path, publisher=catalog)
     own = pp.Table(store)
     own.append(data(3))
     own.delete("id = 1")

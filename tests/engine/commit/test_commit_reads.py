@@ -49,7 +49,7 @@ def _written(table: pp.Table, rows: pa.Table) -> list[BucketFiles]:
 @pytest.mark.parametrize("partition", [None, "day 03", "day 10"])
 def test_an_append_opens_the_manifest_of_its_partition(table: pp.Table, partition: str | None) -> None:
     added = _written(table, _rows(partition, *range(100, 110)))
-    store, io = counted(table.store.root)
+    store, io = counted(table._store.root)
     assert commit(store, Changes((Increment(added=added),)), TableOptions(_OPTIONS)) is not None
     assert len(io.manifests) == 1
     live = live_of(store, store.latest_snapshot())
@@ -61,16 +61,16 @@ def test_an_append_opens_the_manifest_of_its_partition(table: pp.Table, partitio
 
 def test_an_append_to_a_new_partition_opens_no_manifest(table: pp.Table) -> None:
     added = _written(table, _rows("day 99", 1, 2, 3))
-    store, io = counted(table.store.root)
+    store, io = counted(table._store.root)
     commit(store, Changes((Increment(added=added),)), TableOptions(_OPTIONS))
     assert io.manifests == []
     assert table.scan("p = 'day 99'").to_arrow().num_rows == 3
 
 
 def test_a_commit_that_takes_files_away_opens_the_manifest_of_their_partition(table: pp.Table) -> None:
-    live = live_of(table.store, table.store.latest_snapshot())
+    live = live_of(table._store, table._store.latest_snapshot())
     deleted = live.filter(pc.equal(live["partition"], live["partition"][len(live) - 1]))
-    store, io = counted(table.store.root)
+    store, io = counted(table._store.root)
     changes = Changes((Increment(deleted=deleted, kind=CommitKind.OVERWRITE),))
     commit(store, changes, TableOptions(_OPTIONS))
     assert len(io.manifests) == 1
@@ -82,7 +82,7 @@ def test_a_commit_that_takes_files_away_opens_the_manifest_of_their_partition(ta
 def test_an_overwrite_of_partitions_leaves_the_others(table: pp.Table) -> None:
     added = _written(table, _rows("day 05", 7))
     written = {b.partition for b in added}
-    store, _ = counted(table.store.root)
+    store, _ = counted(table._store.root)
     commit(
         store,
         Changes(
@@ -97,11 +97,11 @@ def test_an_overwrite_of_partitions_leaves_the_others(table: pp.Table) -> None:
 def test_another_number_of_buckets_is_found_where_the_bucket_has_no_file_yet(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=_OPTIONS)
     (first,) = _written(table, _rows("a", 1))
-    commit(table.store, Changes((Increment(added=[first]),)), TableOptions(_OPTIONS))
+    commit(table._store, Changes((Increment(added=[first]),)), TableOptions(_OPTIONS))
     (second,) = _written(table, _rows("a", 1))
     elsewhere = replace(second, bucket=(first.bucket + 1) % 4, total_buckets=8)
     with pytest.raises(CommitConflictError, match="new bucket num 8"):
-        commit(table.store, Changes((Increment(added=[elsewhere]),)), TableOptions(_OPTIONS))
+        commit(table._store, Changes((Increment(added=[elsewhere]),)), TableOptions(_OPTIONS))
 
 
 def test_a_delete_looks_for_live_files_again_only_on_top_of_another_commit(

@@ -55,11 +55,11 @@ class _Mover:
         shutil.copytree(table.path, aside)
         other = pp.Table.open(aside)
         write(other)
-        snapshot = other.snapshot()
+        snapshot = other.snapshots.latest()
         assert snapshot is not None
-        self.target = table.store.paths.snapshot(snapshot.id)
+        self.target = table._store.paths.snapshot(snapshot.id)
         self.moved = False
-        self._source = other.store.paths.snapshot(snapshot.id)
+        self._source = other._store.paths.snapshot(snapshot.id)
         for directory, _, names in os.walk(aside):
             inner = os.path.join(table.path, os.path.relpath(directory, aside))
             for name in names:
@@ -131,7 +131,7 @@ def test_a_replaced_snapshot_is_committed_again(
     write(table)
     assert mover.moved
     assert _rows(table) == expected
-    assert table.store.snapshot_ids() == [1, 2, 3, 4]
+    assert table._store.snapshot_ids() == [1, 2, 3, 4]
     assert _rows(table) == expected and table.count() == len(expected)
 
 
@@ -247,7 +247,7 @@ def test_lost_rows_that_can_not_come_back_are_told_of(table: pp.Table) -> None:
 
 def test_what_was_rolled_back_does_not_come_back(table: pp.Table) -> None:
     table.append(_data(7))
-    os.unlink(table.store.paths.snapshot(3))
+    os.unlink(table._store.paths.snapshot(3))
     time.sleep(0.01)  # a snapshot of a later millisecond
     pp.Table.open(table.path).append(_data(8))
     table.append(_data(9))

@@ -89,14 +89,14 @@ def test_dynamic_overwrite_touches_only_partitions_of_the_data(table: pp.Table) 
     table.overwrite(_rows(("a", 2, 20), ("c", 1, 30)), dynamic=True)
     assert _content(table) == [("a", 1, 1), ("a", 2, 20), ("b", 1, 3), ("c", 1, 30)]
     assert table.overwrite(_rows(), dynamic=True) is None
-    assert len(table.snapshots()) == 2
+    assert len(table.snapshots.list()) == 2
 
 
 def test_static_overwrite_by_nothing_empties_the_table(table: pp.Table) -> None:
     table.append(_rows(("a", 1, 1)))
     table.overwrite(_rows())
     assert _content(table) == []
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.total_record_count == 0
 
@@ -114,7 +114,7 @@ def test_rows_outside_of_the_overwritten_partition_are_refused_and_removed(table
 
 def test_no_rows_make_no_snapshot(table: pp.Table) -> None:
     assert table.append(_rows()) is None
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None
 
 
 def test_manifests_are_merged(tmp_path: Path) -> None:
@@ -124,14 +124,14 @@ def test_manifests_are_merged(tmp_path: Path) -> None:
         table.append(_rows((f"p{i % 3}", i, i)))
         if i % 4 == 3:
             table.overwrite(_rows(("p0", -i, -i)), partition={"p": "p0"})
-    store = table.store
-    snapshot = table.snapshot()
+    store = table._store
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     base = store.read_manifest_list(snapshot.base_manifest_list)
     assert len(base) <= 4
     expected = [("p0", -11, -11)] + [(f"p{i % 3}", i, i) for i in range(12) if i % 3]
     assert _content(table) == sorted(expected, key=repr)
-    for snapshot in table.snapshots():
+    for snapshot in table.snapshots.list():
         assert len(_content(table, snapshot=snapshot.id)) == snapshot.total_record_count
 
 
@@ -146,10 +146,10 @@ def test_large_manifests_are_not_written_again_by_each_commit(tmp_path: Path) ->
     )  # fmt: skip
     files = tuple(replace(file, file_name=f"data-{uuid.uuid4()}-0.parquet") for _ in range(3000))
     added = BucketFiles(row, 0, -1, f"{table.path}/p=a/bucket-0", files)
-    commit(table.store, Changes([Increment(added=[added])]), TableOptions(table.options))
+    commit(table._store, Changes([Increment(added=[added])]), TableOptions(table.options))
     for number in range(6):
         table.append(_rows(("b", number, number)))
-    lists = [table.store.read_manifest_list(snapshot.base_manifest_list) for snapshot in table.snapshots()]
+    lists = [table._store.read_manifest_list(snapshot.base_manifest_list) for snapshot in table.snapshots.list()]
     large = [{m.file_name for m in one if m.num_added_files > 20} for one in lists]
     assert large[-1] == large[3], "they are as they were"
     assert sum(m.num_added_files for m in lists[-1]) == 3005
@@ -166,7 +166,7 @@ def test_a_lost_race_is_tried_again_on_top_of_the_winner(table: pp.Table, monkey
     assert landed.id == 2
     assert _content(table) == [("x", 1, 1), ("y", 1, 2)]
     lists = {p.name for p in Path(table.path, "manifest").glob("manifest-list-*")}
-    named = {n for s in table.snapshots() for n in (s.base_manifest_list, s.delta_manifest_list)}
+    named = {n for s in table.snapshots.list() for n in (s.base_manifest_list, s.delta_manifest_list)}
     assert lists == named
 
 
@@ -237,7 +237,7 @@ def test_bucketed_appends_continue_sequence_numbers_and_guard_the_bucket_count(t
 
 
 def _entries(table: pp.Table) -> list[pa.RecordBatch]:
-    store, snapshot = table.store, table.snapshot()
+    store, snapshot = table._store, table.snapshots.latest()
     assert snapshot is not None
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     return [store.read_manifest(m.file_name) for name in lists for m in store.read_manifest_list(name)]

@@ -53,11 +53,11 @@ def _check(table: pp.Table, said: list[Any], moving: bool) -> None:
         model |= {row[1] if moving else row[:2]: row for row in rows}
     found = [tuple(row.values()) for row in table.to_arrow().to_pylist()]
     assert sorted(found) == sorted(model.values())
-    assert not table.verify().findings
+    assert not table.maintenance.verify().findings
     if not moving:
         bucket_keys(table)  # which looks whether each key is in one bucket, and in its hash index
     names = {path.name for path in Path(table.path).rglob("*") if path.is_file()}
-    assert names <= {"LATEST", "EARLIEST", *(name.rpartition("/")[2] for name in table_files(table.store))}
+    assert names <= {"LATEST", "EARLIEST", *(name.rpartition("/")[2] for name in table_files(table._store))}
 
 
 _TABLES = {
@@ -163,7 +163,7 @@ def test_a_conflict_that_stays_leaves_nothing(tmp_path: Path, monkeypatch: pytes
         table.append(_data([(0, 500, 2, 2)]))
     assert pc.max(table.to_arrow()["id"]).as_py() < 500
     names = {path.name for path in Path(table.path).rglob("*") if path.is_file()}
-    assert names <= {"LATEST", "EARLIEST", *(name.rpartition("/")[2] for name in table_files(table.store))}
+    assert names <= {"LATEST", "EARLIEST", *(name.rpartition("/")[2] for name in table_files(table._store))}
 
 
 _ENGINES: dict[str, dict[str, str]] = {

@@ -29,7 +29,7 @@ def table(tmp_path: Path) -> pp.Table:
 def _forget(table: pp.Table, *snapshots: int) -> None:
     """Snapshots expire; their files stay."""
     for id_ in snapshots:
-        os.unlink(table.store.paths.snapshot(id_))
+        os.unlink(table._store.paths.snapshot(id_))
 
 
 @pytest.mark.parametrize("between", [0, 1, 20])
@@ -42,10 +42,10 @@ def test_the_same_messages_again_are_the_snapshot_they_landed_as(
     assert landed is not None
     for i in range(between):
         table.append(data(100 + i))
-    before = ids_of(table), table.store.snapshot_ids()
+    before = ids_of(table), table._store.snapshot_ids()
     again = [pickle.loads(pickle.dumps(m)) for m in reversed(messages)]
     assert pp.Table.open(table.path).commit(again, overwrite=overwrite) == landed
-    assert (ids_of(table), table.store.snapshot_ids()) == before
+    assert (ids_of(table), table._store.snapshot_ids()) == before
 
 
 def test_files_are_not_added_beside_others_or_by_another_kind_of_commit(table: pp.Table) -> None:
@@ -93,9 +93,9 @@ def test_files_that_were_compacted_away_are_not_added_again(table: pp.Table) -> 
     message = _compacted(table)
     landed = table.commit([message])
     assert landed is not None and landed.id == 2
-    tag = Path(table.store.paths.tag("kept"))
+    tag = Path(table._store.paths.tag("kept"))
     tag.parent.mkdir()
-    shutil.copy(table.store.paths.snapshot(2), tag)
+    shutil.copy(table._store.paths.snapshot(2), tag)
     _forget(table, 1, 2)
     with pytest.raises(AlreadyCommittedError, match="expired"):  # the compaction tells
         table.commit([message])
@@ -141,11 +141,11 @@ def test_files_of_unknown_origin_are_not_added_twice(table: pp.Table) -> None:
     added = [type(bucket)(bucket.partition, 0, -1, bucket.directory, bucket.files)]
     changes = Changes([Increment(added=added)])
     options = TableOptions(table.options)
-    assert commit(table.store, changes, options) == commit(table.store, changes, options)
+    assert commit(table._store, changes, options) == commit(table._store, changes, options)
     table.append(data(2))
     _forget(table, 1, 2)
     with pytest.raises(AlreadyCommittedError):
-        commit(table.store, changes, options)
+        commit(table._store, changes, options)
     assert ids_of(table) == [0, 1, 2]
 
 
@@ -157,4 +157,4 @@ def test_a_removed_file_is_not_added(tmp_path: Path) -> None:
     os.unlink(list(message.paths())[33])
     with pytest.raises(CommitConflictError, match="is gone"):
         table.commit([message])
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None

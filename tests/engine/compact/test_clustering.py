@@ -45,7 +45,7 @@ def test_writers_order_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         found = table.scan(f"day = {day}").to_arrow()["price"].to_pylist()
         assert len(found) == 1600
         assert found == sorted(found)
-    assert max(c.max_depth for c in table.layout("price", where="day = 1").columns) <= 2
+    assert max(c.max_depth for c in table.index.layout("price", where="day = 1").columns) <= 2
     assert sorted(ids(table)) == list(range(4000))
     assert bool(spilled) is spilling
 
@@ -56,7 +56,7 @@ def test_writers_put_rows_on_a_curve(tmp_path: Path) -> None:
     files = [make(tmp_path / n, 0, many | more) for n, more in (("z", {}), ("h", {"clustering.strategy": "hilbert"}))]
     for table in files:
         table.append(rows(0, 16_000))
-        assert max(c.average_depth for c in table.layout("id,price").columns) < 9
+        assert max(c.average_depth for c in table.index.layout("id,price").columns) < 9
         assert sorted(ids(table)) == list(range(16_000))
 
 

@@ -122,7 +122,7 @@ def test_rows_are_those_that_were_written(tmp_path: Path, engine: str, mode: str
             seen.update(first)
         plain.append(rows, options=KINDS)
         assert _read(table) == _read(plain)
-    assert {snapshot.commit_kind for snapshot in table.snapshots()} == {CommitKind.APPEND, CommitKind.COMPACT}
+    assert {snapshot.commit_kind for snapshot in table.snapshots.list()} == {CommitKind.APPEND, CommitKind.COMPACT}
     assert 0 not in _levels(table) or mode in ("few runs", "some runs")
     is_exact(table)
 
@@ -175,7 +175,7 @@ def test_overwrites_and_commits_of_messages_are_compacted_too(tmp_path: Path) ->
     table = _table(tmp_path / "t", {"full-compaction.delta-commits": "1"})
     table.append(_one(1))
     table.overwrite(_one(2, key=2))
-    assert [s.commit_kind.value for s in table.snapshots()][2:] == ["OVERWRITE", "COMPACT"]
+    assert [s.commit_kind.value for s in table.snapshots.list()][2:] == ["OVERWRITE", "COMPACT"]
     assert (_levels(table), _read(table)) == ([5], ['{"k":2,"a":2,"b":2,"s":2}'])
     from paimon_pyds.engine.write import TableWriter
 
@@ -272,7 +272,7 @@ def test_tables_with_indexes_over_keys_are_read_only(tmp_path: Path, index: str)
     table = pp.Table.open(tmp_path / "t")
     for write in (
         lambda: table.append(_one(2)), lambda: table.delete("a = 1"), lambda: table.compact(full=True),
-        lambda: table.truncate(), table.compact_manifests,
+        lambda: table.truncate(), table.maintenance.compact_manifests,
     ):  # fmt: skip
         with pytest.raises(UnsupportedError, match=rf"pk-{index}.index.columns=a can't be written: its index files"):
             write()
@@ -288,7 +288,9 @@ def test_a_compaction_that_another_writer_replaced_is_not_missed(tmp_path: Path)
     (tmp_path / "aside/snapshot/LATEST").write_text("1")
     pp.Table.open(tmp_path / "aside").append(_one(2, key=2), options={"write-only": "true"})
     path = tmp_path / "aside/snapshot/snapshot-2"  # made before ours was
-    path.write_text(re.sub(r'("timeMillis"\s*:\s*)\d+', rf"\g<1>{table.snapshots()[0].time_millis}", path.read_text()))
+    path.write_text(
+        re.sub(r'("timeMillis"\s*:\s*)\d+', rf"\g<1>{table.snapshots.list()[0].time_millis}", path.read_text())
+    )
     shutil.copytree(tmp_path / "aside", tmp_path / "t", dirs_exist_ok=True)
     table.append(_one(3, key=3))
     assert table.scan(columns=["k"]).to_arrow()["k"].to_pylist() == [1, 2, 3]
@@ -306,7 +308,7 @@ def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
     assert _read(table) == ['{"k":1,"a":18,"b":1,"s":1}']
-    assert CommitKind.COMPACT in {snapshot.commit_kind for snapshot in table.snapshots()}
+    assert CommitKind.COMPACT in {snapshot.commit_kind for snapshot in table.snapshots.list()}
     is_exact(table)
 
 
@@ -379,4 +381,6 @@ def test_levels_are_java_s(oracle: Oracle, tmp_path: Path) -> None:
 
 def _levels_of_snapshots(table: pp.Table) -> list[tuple[str, list[int]]]:
     """Of each snapshot its kind, and the levels of its files."""
-    return [(s.commit_kind.value, sorted(live_of(table.store, s)["level"].to_pylist())) for s in table.snapshots()]
+    return [
+        (s.commit_kind.value, sorted(live_of(table._store, s)["level"].to_pylist())) for s in table.snapshots.list()
+    ]

@@ -87,8 +87,8 @@ def _tables(producer: str) -> dict[str, dict[str, str]]:
 
 def _logged(table: pp.Table) -> list[tuple[Snapshot, list[dict[str, Any]]]]:
     """The snapshots that have a changelog, with the entries of its files."""
-    reader = ManifestReader(table.store)
-    found = [s for s in table.snapshots() if s.changelog_manifest_list is not None]
+    reader = ManifestReader(table._store)
+    found = [s for s in table.snapshots.list() if s.changelog_manifest_list is not None]
     return [(snapshot, reader.added(reader.changelog(snapshot)).to_pylist()) for snapshot in found]
 
 
@@ -146,7 +146,9 @@ def _assert_as_java(oracle: Oracle, tmp_path: Path, names: Iterable[str]) -> Non
         assert rows[name][0].lines == rows[name][1].lines == lines(ours.scan().to_arrow()), name
         of_ours, of_java = ([reply.lines for reply in replies] for replies in changes[name])
         last = latest(ours).id
-        found = [lines(read(options=_between(1, last)).to_arrow()) for read in (ours.audit_log, ours.binlog)]
+        found = [
+            lines(read(options=_between(1, last)).to_arrow()) for read in (ours.system.audit_log, ours.system.binlog)
+        ]
         assert of_ours[-2:] == found, name
         assert of_ours[:-2] == of_java[:-2], name  # and a stream of Java's
         assert any(of_java), name
@@ -263,7 +265,7 @@ def _replay(table: pp.Table, snapshot: int, state: dict[int, str]) -> None:
     """Apply the changelog of a snapshot: what it takes away was there, what it adds was not."""
     between = {"incremental-between": f"{snapshot - 1},{snapshot}", "incremental-between-scan-mode": "changelog"}
     kinds: dict[int, str] = {}
-    for row in json_rows(table.audit_log(options=between).to_arrow()):
+    for row in json_rows(table.system.audit_log(options=between).to_arrow()):
         kind, key = row.pop("rowkind"), row["k"]
         kinds[key] = kinds.get(key, "") + kind
         if kind in ("-U", "-D"):
@@ -342,7 +344,7 @@ def test_files_are_as_those_of_their_level_or_as_changelogs_have_it(
     names = [entry["file_name"] for _, entries in _logged(table) for entry in entries]
     assert len(names) == 4
     assert all(name.startswith(prefix) and name.endswith(suffix) for name in names)
-    rows = json_rows(table.audit_log(options=_between(0, 4)).to_arrow())
+    rows = json_rows(table.system.audit_log(options=_between(0, 4)).to_arrow())
     assert sorted((row["k"], row["p"], row["rowkind"], row["a"]) for row in rows) == sorted(
         (key, part, kind, value)
         for key, part in ((1, "x"), (1, "y"), (2, "x"))

@@ -113,7 +113,7 @@ def _before_compaction(name: str, path: Path) -> None:
     """A copy of a fixture as it was before its last compaction."""
     shutil.copytree(table_path(name), path)
     table = pp.Table.open(path)
-    for snapshot in reversed(table.snapshots()):
+    for snapshot in reversed(table.snapshots.list()):
         if snapshot.commit_kind is not CommitKind.COMPACT:
             break
         (path / "snapshot" / f"snapshot-{snapshot.id}").unlink()
@@ -329,7 +329,7 @@ def test_a_level_that_fills_meanwhile_is_a_conflict(tmp_path: Path) -> None:
         fresh = fresh.filter(pa.compute.equal(fresh["min_sequence_number"], 60))
         assert fresh.num_rows == 1
         change = Increment(kind=CommitKind.COMPACT, deleted=fresh, replacements=lift(fresh))
-        assert commit(table.store, Changes([change]), TableOptions(table.options))
+        assert commit(table._store, Changes([change]), TableOptions(table.options))
 
     summary = table.compact(full=True, executor=Meanwhile(meanwhile))
     assert summary.attempts == 2
@@ -388,7 +388,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
         assert len(values) == 40
         assert len(set(values)) == 1
         _check_levels(table)
-        kinds |= {snapshot.commit_kind for snapshot in table.snapshots() if snapshot.id > before}
+        kinds |= {snapshot.commit_kind for snapshot in table.snapshots.list() if snapshot.id > before}
     assert kinds == {CommitKind.APPEND, CommitKind.COMPACT}
 
 

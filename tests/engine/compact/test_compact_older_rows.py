@@ -187,9 +187,9 @@ def test_rows_that_were_deleted_before_there_were_vectors_stay_so(tmp_path: Path
     _append(table, [1, 2], 0, kind="-D")
     table.compact()
     assert _levels(table) == [4, 5]
-    old = table.store.latest_schema()
+    old = table._store.latest_schema()
     new = replace(old, id=old.id + 1, options={**old.options, **VECTORS})
-    assert table.store.try_create_schema(new)  # as Java does; `alter` wants one level
+    assert table._store.try_create_schema(new)  # as Java does; `alter` wants one level
     _append(table, [3, 4], 2)
     table.compact(options={"compaction.size-ratio": "50"})
     assert _levels(table) == [4, 5]

@@ -152,11 +152,11 @@ def test_statistics_and_indexes_are_those_of_a_fresh_file(tmp_path: Path) -> Non
     (ours,), (theirs,) = live(table).to_pylist(), live(fresh).to_pylist()
     for name in ("row_count", "value_stats_min", "value_stats_max", "value_stats_nulls", "value_stats_cols"):
         assert ours[name] == theirs[name], name
-    (file,), (other,) = (planned_live_files(t.store, t.schema, live(t))[1] for t in (table, fresh))
+    (file,), (other,) = (planned_live_files(t._store, t.schema, live(t))[1] for t in (table, fresh))
     assert file.index_path is not None
     assert other.index_path is not None
     assert Path(file.index_path).read_bytes() == Path(other.index_path).read_bytes()
-    source = index_source(table.store.io, file)
+    source = index_source(table._store.io, file)
     assert source is not None
     predicate = bind(parse_filter("color = 'red' AND price < 10"), table.schema.fields)
     found = FileIndex.open(source).evaluate(predicate, file.row_count).selection.to_array(file.row_count)

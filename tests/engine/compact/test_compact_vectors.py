@@ -46,7 +46,7 @@ def _left() -> list[int]:
 @pytest.mark.parametrize("mode", MODES)
 def test_vectors_of_removed_files_are_gone(tmp_path: Path, mode: str) -> None:
     table = _table(tmp_path / "t", MODES[mode])
-    before = table.snapshot()
+    before = table.snapshots.latest()
     files = set(names(table))
     summary = table.compact(options={"compaction.delete-ratio-threshold": "0.3"})
     assert summary.rows_dropped >= 9
@@ -82,9 +82,9 @@ def test_deletes_that_come_in_between_are_kept(tmp_path: Path, mode: str) -> Non
     on_disk = {p.name for p in Path(table.path, "index").iterdir()}
     named = {
         entry.file_name
-        for s in table.snapshots()
+        for s in table.snapshots.list()
         if s.index_manifest is not None
-        for entry in table.store.read_index_manifest(s.index_manifest)
+        for entry in table._store.read_index_manifest(s.index_manifest)
     }
     assert on_disk == named
 

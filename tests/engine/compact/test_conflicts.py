@@ -62,7 +62,7 @@ def test_a_delete_is_kept_and_its_group_tried_again(tmp_path: Path, bucketed: bo
     assert (summary.attempts, summary.groups, summary.groups_skipped) == (2, groups, 0)
     assert (summary.files_before, summary.files_after, summary.rows, summary.rows_dropped) == (24, groups, 79, 1)
     assert sorted(ids(table)) == [*range(11), *range(12, 80)]
-    kinds = [s.commit_kind for s in table.snapshots()][8:]
+    kinds = [s.commit_kind for s in table.snapshots.list()][8:]
     assert kinds.count(CommitKind.COMPACT) == 2
     is_exact(table)
 
@@ -128,7 +128,7 @@ def test_an_order_and_a_compaction(tmp_path: Path) -> None:
 def test_rewritten_indexes_are_a_conflict(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 5)
     table.alter({"file-index.bitmap.columns": "color"})
-    summary = table.compact(executor=Meanwhile(table.rewrite_file_index))
+    summary = table.compact(executor=Meanwhile(table.index.build))
     assert (summary.attempts, summary.files_after) == (2, 1)
     assert ids(table) == list(range(50))
 
@@ -282,7 +282,7 @@ def test_processes_that_compact_order_append_and_delete_at_once(tmp_path: Path, 
     assert appended
     assert gone
     assert sum(compacted) + sum(ordered) > 0
-    assert any(s.commit_kind is CommitKind.COMPACT for s in table.snapshots())
+    assert any(s.commit_kind is CommitKind.COMPACT for s in table.snapshots.list())
     table.compact(full=True)
     assert sorted(ids(table)) == sorted({*range(200), *appended} - {*gone})
     assert len(names(table)) == 3
@@ -317,7 +317,7 @@ def test_a_compaction_killed_at_any_moment_leaves_a_state_of_its_own(tmp_path: P
         time.sleep(chance.uniform(0, 2) * seconds)
         victim.kill()
         victim.join()
-        snapshots = table.snapshots()
+        snapshots = table.snapshots.list()
         assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
         assert table.scan().to_arrow().sort_by("id").equals(before)
         assert table.count("color = 'red'") == pa.compute.sum(pa.compute.equal(before["color"], "red")).as_py()

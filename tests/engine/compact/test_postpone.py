@@ -38,7 +38,7 @@ def _make(path: Path, options: Mapping[str, str] | None = None) -> pp.Table:
 
 
 def _totals(table: pp.Table) -> dict[str, int]:
-    return {row["partition"][2:]: row["total_buckets"] for row in table.system("partitions").to_pylist()}
+    return {row["partition"][2:]: row["total_buckets"] for row in table.system.read("partitions").to_pylist()}
 
 
 def _waiting(table: pp.Table) -> list[str]:
@@ -83,14 +83,14 @@ def test_tasks_of_a_job_agree_on_the_number(tmp_path: Path) -> None:
     table = _make(tmp_path, _TEN_ROWS)
     messages = []
     for task in range(4):
-        with TableWriter(write_context(table.store), task) as writer:
+        with TableWriter(write_context(table._store), task) as writer:
             writer.write(_rows(20 * task, 20))
             messages.append(writer.prepare_commit())
     assert len(_waiting(table)) == 8
-    commit_messages(table.store, messages)
+    commit_messages(table._store, messages)
     assert (_totals(table), table.count(), _waiting(table)) == ({"x": 4, "y": 4}, 80, [])
     with pytest.raises(CommitConflictError, match="look whether the table has the rows"):
-        commit_messages(table.store, messages)
+        commit_messages(table._store, messages)
     assert table.count() == 80
     is_exact(table)
 
@@ -145,7 +145,7 @@ def test_rows_can_be_seen_after_one_compaction(tmp_path: Path, options: dict[str
         assert table.count() == 20
     assert set(_values(table).values()) == {"a" if "merge-engine" in options else "b"}
     if "changelog-producer" in options:
-        assert [s.changelog_record_count for s in table.snapshots() if s.changelog_record_count] == [20, 40]
+        assert [s.changelog_record_count for s in table.snapshots.list() if s.changelog_record_count] == [20, 40]
     alone = _make(tmp_path / "batch", options)
     alone.append(_rows(0, 20))
     assert alone.count() == 20
@@ -173,8 +173,8 @@ def test_rescaling_leaves_what_waits(tmp_path: Path) -> None:
     table.append(_rows(0, 20))
     table.append(_rows(0, 20, "b"), options=_WAITING)
     with pytest.raises(OptionError, match="give bucket_num"):
-        table.rescale()
-    assert table.rescale(3).partitions == 2
+        table.maintenance.rescale()
+    assert table.maintenance.rescale(3).partitions == 2
     assert (set(_values(table).values()), table.options["bucket"]) == ({"a"}, "-2")
     table.compact()
     assert (set(_values(table).values()), _totals(table)) == ({"b"}, {"x": 3, "y": 3})
@@ -199,12 +199,12 @@ _DEFAULT = {"postpone.default-bucket-num": "3"}
 
 def test_who_wrote_for_another_number_is_told(tmp_path: Path) -> None:
     table = _make(tmp_path)
-    with TableWriter(write_context(table.store, _DEFAULT)) as writer:
+    with TableWriter(write_context(table._store, _DEFAULT)) as writer:
         writer.write(_rows(0, 20))
         message = writer.prepare_commit()
     table.append(_rows(0, 20))
     with pytest.raises(CommitConflictError, match="new bucket num 3, but the previous bucket num is 1"):
-        commit_messages(table.store, [message])
+        commit_messages(table._store, [message])
 
 
 def test_rows_that_come_in_during_an_update_are_no_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

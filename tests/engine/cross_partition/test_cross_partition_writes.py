@@ -84,7 +84,7 @@ def test_of_two_writers_of_one_key_the_second_looks_for_it_again(
     race(monkeypatch, lambda: other.append(_rows(ids, 1)))
     table.append(_rows([*ids, 9], 2))
     assert _found(table) == {1: (0, 0), 2: (0, 0), 9: (2, 0)} | dict.fromkeys(ids, (2, 0))
-    live = set(live_of(table.store, table.snapshot())["file_name"].to_pylist())
+    live = set(live_of(table._store, table.snapshots.latest())["file_name"].to_pylist())
     written = {path.name for path in Path(table.path).glob("p=2/*/data-*")}
     assert written <= live  # nothing is left of the first try
 
@@ -126,7 +126,7 @@ def test_tasks_that_put_a_key_into_two_places_are_found_out(tmp_path: Path) -> N
                 writer.write(pa.table(given, schema=schema))
             return writer.prepare_commit()
 
-    places = KeyPlaces.of(table.store, table.write_context(), None)
+    places = KeyPlaces.of(table._store, table.write_context(), None)
     moves = written(1, ("+I", 1, 1), ("-D", 1, 1), ("+I", 2, 1), ("+I", 1, 3), ("-D", 1, 3))
     check_places(places, [moves, written(0, ("+I", 1, 2), ("+I", 3, 2))])
     with pytest.raises(CommitError, match=r"a key was put into two buckets.*checkpoint"):

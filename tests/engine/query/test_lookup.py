@@ -35,7 +35,7 @@ def lines(rows: pa.Table) -> list[str]:
 
 def _keys_of(table: Table, rows: pa.Table, rng: random.Random, n: int) -> pa.Table:
     """Keys of rows that are there, in no order, of which a few were deleted or never there: those of older states."""
-    older = [table.scan(columns=table.primary_key, snapshot=s.id).to_arrow() for s in table.snapshots()[:-1]]
+    older = [table.scan(columns=table.primary_key, snapshot=s.id).to_arrow() for s in table.snapshots.list()[:-1]]
     everything = pa.concat_tables([rows.select(table.primary_key), *older])
     chosen = [rng.randrange(everything.num_rows) for _ in range(n)] if everything.num_rows else []
     return everything.take(pa.array(chosen, pa.int64()))
@@ -76,7 +76,7 @@ def test_many_keys_are_looked_up_in_parts(name: str, monkeypatch: pytest.MonkeyP
 def test_older_states(name: str) -> None:
     table = Table.open(table_path(name))
     rng = random.Random(2)
-    for snapshot in table.snapshots():
+    for snapshot in table.snapshots.list():
         rows = table.scan(snapshot=snapshot.id).to_arrow()
         keys = _keys_of(table, table.scan().to_arrow(), rng, 20)
         assert lines(table.lookup(keys, snapshot=snapshot.id)) == _expected(keys, rows)

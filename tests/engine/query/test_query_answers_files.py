@@ -80,11 +80,11 @@ def table(tmp_path: Path) -> pp.Table:
     ],
 )
 def test_sources(table: pp.Table, filter_: str | None, question: tuple[str, ...], source: str) -> None:
-    answer = getattr(table.answer(filter_), question[0])(*question[1:])
+    answer = getattr(table.scan(filter_).answer, question[0])(*question[1:])
     assert answer.source == source
     assert answer.index_only == (source != "data")
     assert (answer.bytes_read > 0) == (source != "metadata")
-    read = getattr(table.answer(filter_, options={"file-index.read.enabled": "false"}), question[0])(*question[1:])
+    read = getattr(table.scan(filter_, options={"file-index.read.enabled": "false"}).answer, question[0])(*question[1:])
     assert read.value == answer.value
 
 
@@ -137,7 +137,7 @@ def test_sums_of_float_partitions_come_from_metadata(tmp_path: Path, type_: pa.D
     schema = pa.schema([("p", type_), ("v", pa.int64())])
     table = pp.Table.create(tmp_path / "t", schema, partition_by=["p"])
     table.append(pa.table([[0.5, -0.0, None, 0.5, 0.25], range(5)], schema=schema))
-    answer = table.answer().sum("p")
+    answer = table.scan().answer.sum("p")
     assert (answer.value, type(answer.value), answer.source) == (1.25, float, "metadata")
     assert table.sum("p", "v < 1") == 0.5
     table.append(pa.table([[math.inf, math.inf], [5, 6]], schema=schema))

@@ -71,7 +71,7 @@ def _check_column(table: Table, filter_: str | None, field: DataField, rows: pa.
     distinct = table.distinct(field.name, filter_)
     counts = zip(_keys(distinct.column(0), field), distinct.column(1).to_pylist(), strict=True)
     assert dict(counts) == Counter(keys)
-    answer = table.answer(filter_)
+    answer = table.scan(filter_).answer
     for value, expected in ((answer.min(field.name), min), (answer.max(field.name), max)):
         assert _keys(pa.array([value.value], column.type), field) == [expected(there) if there else None]
     if field.type.kind in INTEGER_KINDS:

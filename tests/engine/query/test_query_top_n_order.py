@@ -88,7 +88,7 @@ def test_columns_are_checked(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="needs a sort column"):
         table.scan(top_n=TopN((SortColumn("Id"),), -1))
     with pytest.raises(OptionError, match="has a limit or a top_n already"):
-        table.answer(limit=3).top_n("id, 3")
+        table.scan(limit=3).answer.top_n("id, 3")
 
 
 @pytest.mark.parametrize("index", ["", "range-bitmap", "bitmap"])
@@ -97,7 +97,7 @@ def test_nan_zeros_and_nulls_stand_where_spark_has_them(tmp_path: Path, index: s
     table = make(tmp_path, pa.float64(), [[1.0, None, NAN], [-0.0, 0.0, -1.0], [NAN, None, float("inf")]], options)
 
     def found(order: str) -> list[str]:
-        return [repr(abs(v)) if v == 0 else repr(v) for v in values(table.answer().top_n(order))]
+        return [repr(abs(v)) if v == 0 else repr(v) for v in values(table.scan().answer.top_n(order))]
 
     assert found("v desc, 4") == ["nan", "nan", "inf", "1.0"]
     assert found("v, 4") == ["None", "None", "-1.0", "0.0"]
@@ -108,10 +108,10 @@ def test_nan_zeros_and_nulls_stand_where_spark_has_them(tmp_path: Path, index: s
 
 def test_files_that_bounds_rule_out_are_not_opened(tmp_path: Path) -> None:
     table = make(tmp_path, pa.int32(), [list(range(i * 10, i * 10 + 10)) for i in range(8)])
-    answer = table.answer().top_n("v desc, 5")
+    answer = table.scan().answer.top_n("v desc, 5")
     assert values(answer) == [79, 78, 77, 76, 75]
     assert answer.files_by_metadata == 7
-    answer = table.answer("id < 35").top_n("v desc, 2")
+    answer = table.scan("id < 35").answer.top_n("v desc, 2")
     assert values(answer) == [34, 33]
 
 
@@ -120,9 +120,9 @@ def test_missing_statistics_rule_nothing_out(tmp_path: Path, mode: str) -> None:
     table = make(tmp_path, pa.int32(), [[1, 2, 3], [50, 60]], {"metadata.stats-mode": mode})
     table.alter({"metadata.stats-mode": "full"})
     table.append(pa.table({"id": [10, 11, 12, 13], "v": pa.array([55, 54, 53, None], pa.int32())}))
-    assert values(table.answer().top_n("v desc, 3")) == [60, 55, 54]
-    assert values(table.answer().top_n("v, 2")) == [None, 1]
-    assert values(table.answer().top_n("v nulls last, 2")) == [1, 2]
+    assert values(table.scan().answer.top_n("v desc, 3")) == [60, 55, 54]
+    assert values(table.scan().answer.top_n("v, 2")) == [None, 1]
+    assert values(table.scan().answer.top_n("v nulls last, 2")) == [1, 2]
 
 
 def test_cut_statistics_are_bounds_only(tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_cut_statistics_are_bounds_only(tmp_path: Path) -> None:
         [["abcdef", "abczzz"], ["abd"], ["abcx", "abc"], ["\U0010ffff\U0010ffffz"]],
         {"metadata.stats-mode": "truncate(3)"},
     )
-    assert values(table.answer().top_n("v desc, 3")) == ["\U0010ffff\U0010ffffz", "abd", "abczzz"]
-    assert values(table.answer().top_n("v, 2")) == ["abc", "abcdef"]
+    assert values(table.scan().answer.top_n("v desc, 3")) == ["\U0010ffff\U0010ffffz", "abd", "abczzz"]
+    assert values(table.scan().answer.top_n("v, 2")) == ["abc", "abcdef"]
     assert table.max("v") == "\U0010ffff\U0010ffffz"
     assert table.min("v") == "abc"
 
@@ -142,12 +142,12 @@ def test_deleted_rows_and_filtered_ones_do_not_count(tmp_path: Path) -> None:
     options = {"file-index.range-bitmap.columns": "v", "deletion-vectors.enabled": "true"}
     table = make(tmp_path, pa.int32(), [list(range(100)), list(range(100, 200))], options)
     table.delete("id >= 195 OR id = 190")
-    answer = table.answer().top_n("v desc, 6")
+    answer = table.scan().answer.top_n("v desc, 6")
     assert values(answer) == [194, 193, 192, 191, 189, 188]
     assert answer.files_by_index == 1
-    answer = table.answer("v < 150").top_n("v desc, 2")
+    answer = table.scan("v < 150").answer.top_n("v desc, 2")
     assert values(answer) == [149, 148]
-    answer = table.answer("id IN (3, 150, 170)").top_n("v desc, 2")
+    answer = table.scan("id IN (3, 150, 170)").answer.top_n("v desc, 2")
     assert values(answer) == [170, 150]
 
 

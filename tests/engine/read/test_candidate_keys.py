@@ -153,7 +153,7 @@ def test_tables_of_java(name: str) -> None:
     """Of each column, filters on values that rows of the table have."""
     table = pp.Table.open(table_path(name))
     with _searching():
-        searched = sum(_searched(table, snapshot.id) for snapshot in table.snapshots())
+        searched = sum(_searched(table, snapshot.id) for snapshot in table.snapshots.list())
     assert searched or name in ("pk_aggregation", "pk_first_row", "pk_dv32_bitmap_index", "pk_partitioned")
 
 

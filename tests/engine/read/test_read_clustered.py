@@ -19,7 +19,7 @@ ROWS = [
 
 
 def _check(table: pp.Table, rows: list[dict[str, Any]], key: str) -> None:
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
     keys = sorted(row[key] for row in rows)
     assert table.scan().to_arrow().sort_by(key).to_pylist() == sorted(rows, key=lambda row: row[key])
     for row in rows:
@@ -29,7 +29,7 @@ def _check(table: pp.Table, rows: list[dict[str, Any]], key: str) -> None:
     assert table.lookup([*keys, 1000])[key].to_pylist() == keys
     assert table.top_n(f"{key} desc, 2")[key].to_pylist() == keys[:-3:-1]
     assert (table.min(key), table.max(key)) == (keys[0], keys[-1])
-    assert {(row["min_key"], row["level"]) for row in table.system("files").to_pylist()} == {(None, 1)}
+    assert {(row["min_key"], row["level"]) for row in table.system.read("files").to_pylist()} == {(None, 1)}
 
 
 @pytest.mark.parametrize("by", ["c", "v"])
@@ -46,8 +46,8 @@ def test_text_keys_and_keys_of_two_columns(tmp_path: Path) -> None:
     two = clustered_table(tmp_path / "two", "k INT NOT NULL, c STRING NOT NULL, v INT", "k, c", "v", ROWS)
     assert two.lookup([(7, "a"), (2, "y"), (2, "z")])["v"].to_pylist() == [3, 5]
     for table in (one, two):
-        assert not table.verify(deep=True).findings
-        assert table.system("files")["max_key"].null_count == table.system("files").num_rows
+        assert not table.maintenance.verify(deep=True).findings
+        assert table.system.read("files")["max_key"].null_count == table.system.read("files").num_rows
         assert table.scan("c = 'a'").count() == 1
 
 

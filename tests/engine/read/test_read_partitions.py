@@ -57,7 +57,7 @@ def migrated(tmp_path: Path) -> pp.Table:
             value_stats_cols=(),
         )
         buckets.append(BucketFiles(partition, 0, -1, str(directory), (meta,)))
-    commit(table.store, Changes([Increment(added=buckets)]), TableOptions(table.options))
+    commit(table._store, Changes([Increment(added=buckets)]), TableOptions(table.options))
     return pp.Table.open(tmp_path / "t")
 
 

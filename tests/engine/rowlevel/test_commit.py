@@ -39,7 +39,7 @@ def _append(table: pp.Table, ids: Sequence[int], p: str = "a") -> str:
 
 
 def _live(table: pp.Table) -> pa.RecordBatch:
-    return live_of(table.store, table.snapshot())
+    return live_of(table._store, table.snapshots.latest())
 
 
 def _names(table: pp.Table) -> list[str]:
@@ -56,16 +56,16 @@ def _ids(table: pp.Table) -> list[int]:
 
 
 def _index(table: pp.Table) -> list[IndexEntry]:
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
-    return [] if snapshot.index_manifest is None else list(table.store.read_index_manifest(snapshot.index_manifest))
+    return [] if snapshot.index_manifest is None else list(table._store.read_index_manifest(snapshot.index_manifest))
 
 
 def _entry(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> IndexEntry:
     """A new index file with these vectors."""
     data, ranges = write_vectors([DeletionVector(BitMap(v)) for v in vectors.values()])
     name = f"index-{uuid.uuid4()}-0"
-    table.store.io.write_bytes(table.store.paths.index(name), data)
+    table._store.io.write_bytes(table._store.paths.index(name), data)
     (place,) = {(e["partition"], e["bucket"]) for e in _named(table, *vectors).to_pylist()}
     listed = tuple(
         DeletionRange(file, r.offset, r.length, r.cardinality) for file, r in zip(vectors, ranges, strict=True)
@@ -78,7 +78,7 @@ def _entry(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> IndexEntry:
 
 def _commit(table: pp.Table, **changes: Any) -> None:
     options = TableOptions(table.options)
-    assert commit(table.store, Changes([Increment(kind=CommitKind.OVERWRITE, **changes)]), options) is not None
+    assert commit(table._store, Changes([Increment(kind=CommitKind.OVERWRITE, **changes)]), options) is not None
 
 
 def _delete(table: pp.Table, vectors: Mapping[str, Sequence[int]], base: Sequence[IndexEntry]) -> None:
@@ -101,7 +101,7 @@ def test_a_vector_takes_rows_away_and_is_replaced_by_the_next(tmp_path: Path) ->
     _delete(table, {file: [0, 2, 4]}, _index(table))
     assert _ids(table) == [1, 3]
     assert len(_index(table)) == 1
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert (snapshot.commit_kind, snapshot.total_record_count, snapshot.delta_record_count) == (
         CommitKind.OVERWRITE,

@@ -115,12 +115,12 @@ def test_rows_for_which_the_condition_is_true_go(tmp_path: Path, layout: str, mo
     for where, meant in steps:
         gone = [r for r in rows if meant(r)]
         rows = [r for r in rows if not meant(r)]
-        before = table.snapshot()
+        before = table.snapshots.latest()
         assert before is not None
         summary = table.delete(where)
         assert summary.rows_deleted == len(gone)
         assert (summary.rows_updated, summary.rows_inserted, summary.attempts) == (0, 0, 1)
-        after = table.snapshot()
+        after = table.snapshots.latest()
         assert after is not None
         assert after.id == (before.id + 1 if gone else before.id)
         assert summary.snapshot_id == (after.id if gone else None)
@@ -211,7 +211,7 @@ def test_whole_files_and_partitions_go_by_metadata(tmp_path: Path, monkeypatch: 
         summary = table.delete("id >= 20")  # every row of a file, as its statistics tell
         assert (summary.rows_deleted, summary.files_removed, summary.files_added) == (10, 1, 0)
         assert table.count() == 10
-        snapshot = table.snapshot()
+        snapshot = table.snapshots.latest()
         assert snapshot is not None
         assert snapshot.total_record_count == 10
 
@@ -223,13 +223,13 @@ def test_a_file_goes_with_its_last_row(tmp_path: Path) -> None:
     table.delete("id < 9 OR id = 10")
     summary = table.delete("id = 9")
     assert (summary.files_removed, summary.rows_deleted) == (1, 1)
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.index_manifest is not None
-    (entry,) = table.store.read_index_manifest(snapshot.index_manifest)
+    (entry,) = table._store.read_index_manifest(snapshot.index_manifest)
     assert [r.cardinality for r in entry.deletion_ranges or ()] == [1]
     table.delete("id >= 11")
-    assert table.snapshot().index_manifest is None  # type: ignore[union-attr]
+    assert table.snapshots.latest().index_manifest is None  # type: ignore[union-attr]
     assert table.count() == 0
 
 
@@ -251,7 +251,7 @@ def test_files_can_be_rewritten_in_a_table_with_vectors(tmp_path: Path) -> None:
     table.delete("id = 1")
     summary = table.delete("id = 2", options={"deletion-vectors.enabled": "false"})
     assert (summary.files_removed, summary.files_added) == (1, 1)
-    assert table.snapshot().index_manifest is None  # type: ignore[union-attr]
+    assert table.snapshots.latest().index_manifest is None  # type: ignore[union-attr]
     assert _content(table) == _texts([r for r in rows if r["id"] not in (1, 2)])
     with pytest.raises(OptionError, match="one operation"):
         _table(tmp_path / "b", {}, {}).delete("id = 1", options=_VECTORS)
@@ -270,7 +270,7 @@ def test_rewritten_rows_stay_in_their_buckets(tmp_path: Path) -> None:
 def _entries(table: pp.Table) -> list[Row]:
     from paimon_pyds.engine.execution.live_files import live_of
 
-    return live_of(table.store, table.snapshot()).to_pylist()
+    return live_of(table._store, table.snapshots.latest()).to_pylist()
 
 
 def _files(table: pp.Table) -> set[str]:

@@ -264,12 +264,12 @@ def test_deletes_that_would_not_delete(tmp_path: Path, options: dict[str, str], 
 )
 def test_updates_that_would_be_something_else(tmp_path: Path, options: dict[str, str], message: str) -> None:
     table = _table(tmp_path / "t", **options)
-    before = table.snapshots()
+    before = table.snapshots.list()
     with pytest.raises(UnsupportedError, match=message):
         table.update({"a": 1})
     with pytest.raises(UnsupportedError, match=message):
         table.merge(pa.table({"p": [0], "k": ["a"]}), _KEY, when_matched="update set a = 1")
-    assert table.snapshots() == before
+    assert table.snapshots.list() == before
 
 
 def test_keys_stay(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_condition_that_is_never_true(tmp_path: Path, partition_by: list[str])
         assert table.delete(where).snapshot_id is None, where
         assert table.update({"a": "1"}, where).snapshot_id is None, where
     assert table.merge(pa.table({"k": pa.array([None], pa.string())}), "t.k = s.k", when_matched="delete") is not None
-    assert (table.count(), len(table.snapshots())) == (2, 1)
+    assert (table.count(), len(table.snapshots.list())) == (2, 1)
 
 
 def test_values_that_do_not_fit(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_values_that_do_not_fit(tmp_path: Path) -> None:
         table.update({"v": "NULL"}, "k = 2")
     with pytest.raises(OptionError, match=r"deletion-vectors.enabled can't be switched on"):
         table.delete("k = 1", options={"deletion-vectors.enabled": "true"})
-    assert len(table.snapshots()) == 1
+    assert len(table.snapshots.list()) == 1
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 1
 
 
@@ -428,7 +428,7 @@ def test_what_a_delete_reads_and_writes(tmp_path: Path) -> None:
 
 
 def _changes(table: pp.Table, between: str, key: str = "k") -> list[dict[str, Any]]:
-    found = table.audit_log(options={"incremental-between": between}).to_arrow().to_pylist()
+    found = table.system.audit_log(options={"incremental-between": between}).to_arrow().to_pylist()
     return sorted(found, key=lambda row: (row[key], row["rowkind"]))
 
 

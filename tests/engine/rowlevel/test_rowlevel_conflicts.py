@@ -84,7 +84,7 @@ _THEIRS: dict[str, Operation] = {
     "update the same": _updating("c IN ('c1', 'c2')", lambda i, c: c in ("c1", "c2")),
     "update others": _updating("c = 'c3'", lambda i, c: c == "c3"),
     "overwrite": (lambda t: t.overwrite(_data(_OTHERS)), lambda s: _OTHERS),
-    "rewrite indexes": (lambda t: t.rewrite_file_index(rebuild=True), lambda s: s),
+    "rewrite indexes": (lambda t: t.index.build(rebuild=True), lambda s: s),
     "compact": (lambda t: t.compact(full=True), lambda s: s),
 }
 
@@ -225,7 +225,7 @@ def test_vectors_expire_before_they_are_merged(tmp_path: Path, monkeypatch: pyte
     def late(self: VectorFiles, changes: Any) -> Any:
         if waiting and waiting.pop():
             intruder.delete("id IN (4, 61)")
-            intruder.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+            intruder.snapshots.expire(retain_max=1, retain_min=1, older_than="0 s")
         return write(self, changes)
 
     monkeypatch.setattr(VectorFiles, "write", late)
@@ -240,7 +240,7 @@ def test_vectors_expire_before_they_are_merged(tmp_path: Path, monkeypatch: pyte
     assert not waiting
     changed = {5: ("new", 5)} if operation == "update" else {}
     assert _content(table) == {i: v for i, v in {**_fresh(range(100)), **changed}.items() if i not in gone}
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
 
 
 @pytest.mark.parametrize("operation", ["delete", "update", "merge"])
@@ -257,7 +257,7 @@ def test_vectors_expire_before_files_are_rewritten(
     def late(*arguments: Any) -> Any:
         if waiting and waiting.pop():
             intruder.delete("id = 4")
-            intruder.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+            intruder.snapshots.expire(retain_max=1, retain_min=1, older_than="0 s")
         return read(*arguments)
 
     monkeypatch.setattr(module, "live_rows", late)
@@ -284,7 +284,7 @@ def test_a_compaction_compares_vectors_that_have_expired(tmp_path: Path, monkeyp
 
     def theirs() -> None:
         intruder.delete("id = 70")
-        intruder.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+        intruder.snapshots.expire(retain_max=1, retain_min=1, older_than="0 s")
 
     race(monkeypatch, theirs)
     table.compact(full=True)
@@ -347,6 +347,6 @@ def test_four_processes_at_once(tmp_path: Path, mode: str) -> None:
     moved_now = sum(old["id"].to_pylist())
     assert moved_now <= sums["moved"]
     is_exact(table)
-    for snapshot in table.snapshots():
+    for snapshot in table.snapshots.list():
         table.scan(snapshot=snapshot.id).to_arrow()
-    assert live_of(table.store, table.snapshot()).num_rows > 0
+    assert live_of(table._store, table.snapshots.latest()).num_rows > 0

@@ -121,7 +121,7 @@ def test_a_file_whose_rows_are_all_deleted_is_never_opened(
 ) -> None:
     """Here such a file goes; other writers may leave it with a vector of all its rows."""
     table = _table(tmp_path / "t", _MODES[mode] | {"file-index.bitmap.columns": "s"})
-    target = RowTarget(table.store, None, table.snapshot())
+    target = RowTarget(table._store, None, table.snapshots.latest())
     gone = target.name(1)
     publish(target, RowEdits([RemovedRows(1, BitMap(range(10)), 10)]), Retries(1))
     assert len(table.scan().plan().files) == 3

@@ -68,7 +68,7 @@ def test_rows_go_and_their_keys_may_come_again(tmp_path: Path, layout: str) -> N
         if pick.random() < 0.3:
             table.compact(full=True)
             assert _state(table) == model
-    assert not table.verify().findings
+    assert not table.maintenance.verify().findings
 
 
 def test_only_files_that_lose_rows_are_written_again(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_only_files_that_lose_rows_are_written_again(tmp_path: Path) -> None:
     assert (summary.rows_deleted, summary.files_removed) == (2, len(before - after))
     assert before & after
     assert _state(table) == {0: 0, 6: 3, 1: 4, 3: 5}
-    live = ManifestReader(table.store).live_files(table.snapshot())
+    live = ManifestReader(table._store).live_files(table.snapshots.latest())
     assert all(level > 0 for level in live["level"].to_pylist())
-    assert table.snapshot().operation == "DELETE"
+    assert table.snapshots.latest().operation == "DELETE"
     assert table.delete("id = 77").snapshot_id is None
 
 
@@ -173,4 +173,4 @@ def test_java_reads_and_writes_on(oracle: Oracle, tmp_path: Path) -> None:
 
 def first_snapshot(table: pp.Table) -> int:
     """That of the delete."""
-    return next(snapshot.id for snapshot in table.snapshots() if snapshot.operation == "DELETE")
+    return next(snapshot.id for snapshot in table.snapshots.list() if snapshot.operation == "DELETE")

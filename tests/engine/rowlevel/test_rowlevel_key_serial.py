@@ -92,7 +92,7 @@ def test_what_may_be_the_row_is_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     assert summary.attempts == 2 or summary.snapshot_id is None
     assert _state(table).get(4) == expected
     names = {p.name for p in (tmp_path / "t").rglob("data-*")}
-    live = {file.name for s in table.snapshots() for file in table.scan(snapshot=s.id).plan().files}
+    live = {file.name for s in table.snapshots.list() for file in table.scan(snapshot=s.id).plan().files}
     assert names == live  # the first try has left nothing
 
 
@@ -202,11 +202,11 @@ def test_no_addition_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", sampled(_MODES, 1))
 def test_each_state_follows_from_the_one_before(tmp_path: Path, mode: str) -> None:
     table = _table(tmp_path / "t", **_MODES[mode])
-    first = len(table.snapshots())
+    first = len(table.snapshots.list())
     said = at_once(_work, [(table.path, worker, 14 if LONG else 6) for worker in range(4)], _PRELOAD)
     told = {snapshot: (what, low) for worker in said for snapshot, what, low in worker}
     before = _state(table, first)
-    for snapshot in table.snapshots()[first:]:
+    for snapshot in table.snapshots.list()[first:]:
         now = _state(table, snapshot.id)
         if snapshot.id in told:
             assert now == _after(before, *told[snapshot.id]), (snapshot.id, told[snapshot.id])

@@ -80,10 +80,10 @@ def test_against_a_model(kind: str, tmp_path_factory: pytest.TempPathFactory) ->
         try:
             expected = model.merge(before, source, on, matched, not_matched, by_source)
         except CardinalityError:
-            snapshot = table.snapshot()
+            snapshot = table.snapshots.latest()
             with pytest.raises(CardinalityError):
                 table.merge(given_source, on.text, **clauses)
-            assert table.snapshot() == snapshot
+            assert table.snapshots.latest() == snapshot
             return
         found = table.merge(given_source, on.text, **clauses)
         assert rows_of(table) == texts(expected.rows)
@@ -277,10 +277,10 @@ def test_errors(tmp_path: Path, on: Any, clauses: Any, error: type[Exception], p
     table = create(tmp_path)
     people(table)
     source = pa.table({"k": [1], "v": [2], "b": [True]})
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     with pytest.raises(error, match=re.sub(r"[()?{]", r"\\\g<0>", part)):
         table.merge(source, on, **clauses)
-    assert table.snapshot() == snapshot
+    assert table.snapshots.latest() == snapshot
 
 
 def test_null_for_a_not_null_column(tmp_path: Path) -> None:

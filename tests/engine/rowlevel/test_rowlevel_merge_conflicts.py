@@ -42,7 +42,7 @@ def test_another_commit_in_between(table: pp.Table, other: str) -> None:
         "delete of the same": lambda: elsewhere.delete("id = 3"),
         "update of the same": lambda: elsewhere.update({"n": "n + 10"}, "id = 3"),
         "append": lambda: elsewhere.append(pa.table({"id": [50], "n": [5]}, SCHEMA)),
-        "reindex": lambda: elsewhere.rewrite_file_index(rebuild=True),
+        "reindex": lambda: elsewhere.index.build(rebuild=True),
         "merge": lambda: elsewhere.merge(pa.table({"id": [3]}), ["id"], when_matched="UPDATE SET n = n + 10"),
     }  # fmt: skip
     source = pa.table({"id": [2, 3, 20], "n": [1, 1, 1]})
@@ -63,7 +63,7 @@ def test_another_commit_in_between(table: pp.Table, other: str) -> None:
     assert content(table) == expected
     inserted = 2 if other == "delete of the same" else 1
     assert (done.rows_updated, done.rows_inserted) == (3 - inserted, inserted)
-    live = set(table.system("files")["file_path"].to_pylist())
+    live = set(table.system.read("files")["file_path"].to_pylist())
     known = {Path(p).name for p in live} | old_files(table)
     assert {name for name in files(table) if not name.endswith(".index")} <= known
 
@@ -71,7 +71,7 @@ def test_another_commit_in_between(table: pp.Table, other: str) -> None:
 def old_files(table: pp.Table) -> set[str]:
     """Data files of every snapshot."""
     found: set[str] = set()
-    for snapshot in table.snapshots():
+    for snapshot in table.snapshots.list():
         scan = table.scan(snapshot=snapshot.id, columns=["id", "__paimon_file_path"])
         found |= {Path(p).name for p in scan.to_arrow()["__paimon_file_path"].to_pylist()}
     return found

@@ -50,15 +50,15 @@ def rows(table: pp.Table) -> dict[int, str]:
 
 def test_rows_go_and_do_not_go_again(table: pp.Table) -> None:
     there = places(table, "id IN (1, 6, 7)")
-    assert replace_rows(table.store, there).rows_deleted == 3
+    assert replace_rows(table._store, there).rows_deleted == 3
     assert sorted(rows(table)) == [0, 2, 3, 4, 5, 8, 9]
     with pytest.raises(CommitConflictError, match=r"gone by now|not in the table"):
-        replace_rows(table.store, there)
+        replace_rows(table._store, there)
 
 
 def test_rows_get_new_versions(table: pp.Table) -> None:
     new = versions(table, [{"id": i, "x": "new"} for i in range(3, 7)])
-    done = replace_rows(table.store, places(table, "id BETWEEN 3 AND 6"), new)
+    done = replace_rows(table._store, places(table, "id BETWEEN 3 AND 6"), new)
     assert (done.rows_updated, done.rows_deleted) == (4, 0)
     assert rows(table) == {i: "new" if 3 <= i <= 6 else f"v{i}" for i in range(10)}
 
@@ -80,7 +80,7 @@ def test_a_row_that_is_deleted_meanwhile_does_not_come_back(
 
     monkeypatch.setattr(changes, "commit", late)
     with pytest.raises(CommitConflictError, match=r"gone by now|not in the table"):
-        replace_rows(table.store, there, new)
+        replace_rows(table._store, there, new)
     assert rows(table) == {i: f"v{i}" for i in range(10) if i != 1}
     assert all(Path(path).exists() for message in new for path in message.paths())  # they are the caller's
 
@@ -98,7 +98,7 @@ def test_an_append_or_another_delete_meanwhile_does_no_harm(table: pp.Table, mon
         return before(*arguments)
 
     monkeypatch.setattr(changes, "commit", late)
-    replace_rows(table.store, there, new)
+    replace_rows(table._store, there, new)
     gone = {2} if table.options else set()
     assert rows(table) == {i: "new" if i == 1 else f"v{i}" for i in range(11) if i not in gone}
 
@@ -106,7 +106,7 @@ def test_an_append_or_another_delete_meanwhile_does_no_harm(table: pp.Table, mon
 def test_what_names_no_row_is_refused(table: pp.Table) -> None:
     (path, *_) = places(table, "id = 1")
     with pytest.raises(OptionError, match="is no row of a file of 5 rows"):
-        replace_rows(table.store, {path: BitMap([5])})
+        replace_rows(table._store, {path: BitMap([5])})
     with pytest.raises(CommitConflictError, match="not in the table"):
-        replace_rows(table.store, {path + "x": BitMap([0])})
-    assert replace_rows(table.store, {path: BitMap()}).snapshot_id is None
+        replace_rows(table._store, {path + "x": BitMap([0])})
+    assert replace_rows(table._store, {path: BitMap()}).snapshot_id is None

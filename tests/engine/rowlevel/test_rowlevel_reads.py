@@ -161,7 +161,7 @@ def test_rows_are_deleted_as_the_table_says_now(tmp_path: Path) -> None:
     table.append(_data([1, 2, 3]))
     elsewhere = pp.Table.open(table.path)
     table.delete("id = 1", progress=once("reading", lambda: elsewhere.alter({"deletion-vectors.enabled": "false"})))
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.index_manifest is None
     assert ids_of(table) == [2, 3]
@@ -174,7 +174,7 @@ def test_what_did_what_is_told_as_java_paimon_tells_it(tmp_path: Path) -> None:
     table.delete("id = 1")
     table.compact(full=True)
     table.overwrite(_data([1]))
-    told = [(s.commit_kind, s.operation) for s in table.snapshots()]
+    told = [(s.commit_kind, s.operation) for s in table.snapshots.list()]
     assert told == [
         (CommitKind.APPEND, "WRITE"), (CommitKind.APPEND, "MERGE"), (CommitKind.OVERWRITE, "UPDATE"),
         (CommitKind.OVERWRITE, "DELETE"), (CommitKind.COMPACT, None), (CommitKind.OVERWRITE, "OVERWRITE"),

@@ -97,8 +97,8 @@ def test_a_table_of_the_connector(tmp_path: Path) -> None:
     with session_zone("Europe/Berlin"):
         assert rows(None) == in_berlin
     with pytest.raises(UnsupportedError, match=r"column 'c': it was TIMESTAMP.* and is STRING now.*time zone"):
-        table.rescale(2)
-    table.rescale(2, options=BERLIN)
+        table.maintenance.rescale(2)
+    table.maintenance.rescale(2, options=BERLIN)
     assert rows("Asia/Tokyo") == rows(None) == in_berlin
 
 
@@ -119,7 +119,7 @@ NEW = pa.table({"k": [2], "p": [1], "c": ["new"]})
 REWRITES: dict[str, tuple[dict[str, Any], Rewrite]] = {
     "compact": (PLAIN, lambda t, o: t.compact(full=True, options=o)),
     "sort": (PLAIN, lambda t, o: t.compact(order_by="k", options=o)),
-    "rescale": ({"options": {"bucket": "1", "bucket-key": "k"}}, lambda t, o: t.rescale(2, options=o)),
+    "rescale": ({"options": {"bucket": "1", "bucket-key": "k"}}, lambda t, o: t.maintenance.rescale(2, options=o)),
     "update": (PLAIN, lambda t, o: t.update({"k": "k"}, "k = 2", options=o)),
     "update with vectors": (VECTORS, lambda t, o: t.update({"k": "k"}, "k = 2", options=o)),
     "update by the column": (VECTORS, lambda t, o: t.update({"c": "'x'"}, "c < '2026'", options=o)),
@@ -127,7 +127,7 @@ REWRITES: dict[str, tuple[dict[str, Any], Rewrite]] = {
     "delete by the column": (VECTORS, lambda t, o: t.delete("c > '2026-01-31'", options=o)),
     "merge": (PLAIN, lambda t, o: t.merge(NEW, ["k"], when_matched="update", options=o)),
     "compact keys": (KEY, lambda t, o: t.compact(full=True, options=o)),
-    "rescale keys": (KEY, lambda t, o: t.rescale(2, options=o)),
+    "rescale keys": (KEY, lambda t, o: t.maintenance.rescale(2, options=o)),
     "update keys": (KEY, lambda t, o: t.update({"c": "concat(c, '')"}, "k = 2", options=o)),
     "delete keys by the column": (KEY, lambda t, o: t.delete("c > '2026-01-31'", options=o)),
     "merge keys": (KEY, lambda t, o: t.merge(NEW, ["k", "p"], when_matched=Update({"c": "target.c"}), options=o)),

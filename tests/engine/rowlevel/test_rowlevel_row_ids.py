@@ -27,7 +27,7 @@ def _rewritten_by_java(path: Path) -> pp.Table:
     table = pp.Table.create(path, pa.schema([("id", pa.int64()), ("s", pa.string())]), options=_OPTIONS)
     for start in (0, 10):
         table.append(pa.table({"id": range(start, start + 10), "s": ["x"] * 10}))
-    live = live_of(table.store, table.snapshot())
+    live = live_of(table._store, table.snapshots.latest())
     at = live["first_row_id"].to_pylist().index(0)
     old = live.slice(at, 1)
     (name,) = old["file_name"].to_pylist()
@@ -46,7 +46,7 @@ def _rewritten_by_java(path: Path) -> pp.Table:
         i = ENTRY_SCHEMA.get_field_index(column)
         new = new.set_column(i, ENTRY_SCHEMA.field(i), pa.array([value], ENTRY_SCHEMA.field(i).type))
     changes = Increment(deleted=old, replacements=new, kind=CommitKind.OVERWRITE)
-    commit(table.store, Changes([changes]), TableOptions(table.options))
+    commit(table._store, Changes([changes]), TableOptions(table.options))
     return table
 
 
@@ -113,7 +113,7 @@ def test_row_ids_follow_their_rows(tmp_path: Path, layout: str, mode: str) -> No
     assert _ids(table) == expected | {100: (40, 7)}
     assert _ids(table, "s = 'y!'") == {2: expected[2]}
     assert table.count("p = 'c'") == 2
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.next_row_id == 41
 

@@ -139,7 +139,7 @@ def test_some_order_explains_every_state(tmp_path: Path, mode: str) -> None:
     table = pp.Table.create(path, _SCHEMA, partition_by=["p"], options=options)
     for start in range(0, 60, 20):
         table.append(_table([(i, i, i % 2) for i in range(start, start + 20)]))
-    first = len(table.snapshots())
+    first = len(table.snapshots.list())
     said = at_once(_work, [(path, worker, _ROUNDS) for worker in range(4)], "paimon_pyds.engine.rowlevel.merge_into")
     told = sorted(entry for entries in said for entry in entries)
     assert len({snapshot for snapshot, _, _ in told}) == len(told)
@@ -150,7 +150,7 @@ def test_some_order_explains_every_state(tmp_path: Path, mode: str) -> None:
 def _check_order(table: pp.Table, first: int, told: dict[int, tuple[str, int]]) -> None:
     """Each state follows from the one before, the appends just before it taken away or not."""
     before, late = _rows(table, first), [Counter[Row]()]
-    for snapshot in table.snapshots()[first:]:
+    for snapshot in table.snapshots.list()[first:]:
         now = _rows(table, snapshot.id)
         if snapshot.id not in told:
             assert snapshot.commit_kind is CommitKind.COMPACT

@@ -31,9 +31,9 @@ def _ids(table: pp.Table) -> list[int]:
 def _switched_off(table: pp.Table) -> None:
     """As Java does it, which lets it happen while there are vectors."""
     schema = table.schema
-    path = Path(table.store.paths.schema(schema.id))
+    path = Path(table._store.paths.schema(schema.id))
     text = path.read_text().replace('"deletion-vectors.enabled" : "true"', '"deletion-vectors.enabled" : "false"')
-    Path(table.store.paths.schema(schema.id + 1)).write_text(
+    Path(table._store.paths.schema(schema.id + 1)).write_text(
         text.replace(f'"id" : {schema.id},\n  "fields"', f'"id" : {schema.id + 1},\n  "fields"')
     )
 
@@ -104,15 +104,15 @@ def test_rows_that_are_named_by_their_place(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=OFF):
         at = table.scan("id = 6", columns=["__paimon_file_path", "__paimon_row_index"]).to_arrow().to_pylist()[0]
     with pytest.warns(UserWarning, match="dropped for good"):
-        replace_rows(table.store, {at["__paimon_file_path"]: BitMap([at["__paimon_row_index"]])})
+        replace_rows(table._store, {at["__paimon_file_path"]: BitMap([at["__paimon_row_index"]])})
     assert _ids(table) == [1, 3, 4, 7, 8]
 
 
 def test_a_dry_run_of_compact_changes_nothing(tmp_path: Path) -> None:
     table = _stray(tmp_path / "t")
-    snapshots = len(table.snapshots())
+    snapshots = len(table.snapshots.list())
     table.compact(full=True, dry_run=True)
-    assert len(table.snapshots()) == snapshots
+    assert len(table.snapshots.list()) == snapshots
 
 
 def test_what_can_not_be_dropped_is_told_and_the_operation_stays(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_rows_for_which_the_condition_is_true_change(tmp_path: Path, layout: str
         assert (summary.snapshot_id is None) == (hits == 0)
         assert _content(table) == _texts(rows)
         assert table.count("c = 'z'") == sum(r["c"] == "z" for r in rows)
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.commit_kind is CommitKind.OVERWRITE
     assert snapshot.index_manifest is None  # every row has moved, no vector is left
@@ -117,7 +117,7 @@ def test_vectors_write_only_the_rows_that_change(tmp_path: Path) -> None:
     _append(table, range(100))
     summary = table.update({"n": "n + 1"}, "id IN (3, 4)")
     assert (summary.files_touched, summary.files_removed, summary.files_added) == (1, 0, 1)
-    assert sorted(live_of(table.store, table.snapshot())["row_count"].to_pylist()) == [2, 100]
+    assert sorted(live_of(table._store, table.snapshots.latest())["row_count"].to_pylist()) == [2, 100]
     summary = table.update({"n": "n + 1"}, "id IN (3, 4)")  # both rows of the small file
     assert (summary.files_touched, summary.files_removed, summary.files_added) == (1, 1, 1)
     assert table.scan("id = 4").to_arrow()["n"].to_pylist() == [6]
@@ -130,7 +130,7 @@ def test_indexes_and_statistics_of_new_files_hold(tmp_path: Path) -> None:
         table = _table(tmp_path / name, options, mode)
         _append(table, range(50))
         table.update({"c": "'fresh'"}, "id = 17")
-        assert table.index_verify().ok
+        assert table.index.verify().ok
         assert table.scan("c = 'fresh'").to_arrow()["id"].to_pylist() == [17]
         assert table.update({"c": "'fresher'"}, "c = 'fresh'").rows_updated == 1
         assert table.count("c = 'fresh'") == 0

@@ -98,10 +98,10 @@ def test_files_are_the_same_whenever_they_are_made(
     data: st.DataObject,
 ) -> None:  # fmt: skip
     entries = entries_of(table, drawn)
-    at_once = tuple(planned_files(table.store, table.schema, entries))
+    at_once = tuple(planned_files(table._store, table.schema, entries))
 
     def asked() -> Files:
-        found = files_when_asked(table.store, table.schema, entries)
+        found = files_when_asked(table._store, table.schema, entries)
         assert found is not None
         return found
 
@@ -127,7 +127,7 @@ def test_names_that_leave_the_directory_are_refused_before(table: pp.Table, name
     usual = entries_of(table, [("a", 0, "data-0.parquet", 1, 1, None)]).take(pa.array([0] * before, pa.int64()))
     entries = pa.Table.from_batches([usual, entries_of(table, [("a", 0, name, 1, 1, None)])])
     with pytest.raises(SecurityError, match="leaves its directory"):
-        files_when_asked(table.store, table.schema, entries.combine_chunks().to_batches()[0])
+        files_when_asked(table._store, table.schema, entries.combine_chunks().to_batches()[0])
 
 
 @pytest.mark.parametrize("options", [{"limit": 3}, {"limit": 0}, {"limit": 100}, {"filter": "p = 'a'"}, {}])

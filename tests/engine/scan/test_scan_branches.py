@@ -124,8 +124,8 @@ def test_an_option_leads_no_writer_to_a_branch(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("p", pa.int32())]), partition_by="p")
     rows = pa.table({"id": [1], "p": pa.array([1], pa.int32())})
     table.append(rows)
-    table.create_tag("first")
-    table.create_branch("b", "first")
+    table.tags.create("first")
+    table.branches.create("b", "first")
     branch = pp.Table.open(table.path, "b")
     branch.append(rows)
     own, other = {"branch": "main"}, {"branch": "b"}
@@ -137,18 +137,20 @@ def test_an_option_leads_no_writer_to_a_branch(tmp_path: Path) -> None:
         "update": lambda: table.update({"id": "2"}, options=other),
         "merge": lambda: table.merge(rows, "id", when_matched="delete", options=other),
         "compact": lambda: table.compact(full=True, options=other),
-        "compact_manifests": lambda: table.compact_manifests(options=other),
+        "compact_manifests": lambda: table.maintenance.compact_manifests(options=other),
         "truncate": lambda: table.truncate(options=other),
         "drop_partitions": lambda: table.drop_partitions([{"p": 1}], options=other),
-        "analyze": lambda: table.analyze(options=other),
-        "expire_snapshots": lambda: table.expire_snapshots(retain_max=1, retain_min=1, options=other),
-        "expire_partitions": lambda: table.expire_partitions(options={"partition.expiration-time": "1 d", **other}),
+        "analyze": lambda: table.maintenance.analyze(options=other),
+        "expire_snapshots": lambda: table.snapshots.expire(retain_max=1, retain_min=1, options=other),
+        "expire_partitions": lambda: table.maintenance.expire_partitions(
+            options={"partition.expiration-time": "1 d", **other}
+        ),
         "out of it": lambda: branch.append(rows, options=own),
     }
     for name, operation in operations.items():
         with pytest.raises(OptionError, match="option branch="):
             operation()
-        assert (table.store.latest_snapshot_id(), branch.store.latest_snapshot_id()) == (1, 2), name
+        assert (table._store.latest_snapshot_id(), branch._store.latest_snapshot_id()) == (1, 2), name
     table.append(rows, options=own)
     branch.append(rows, options=other)
     assert [table.count(), branch.count(), table.count(options=other), branch.count(options=own)] == [2, 3, 3, 2]

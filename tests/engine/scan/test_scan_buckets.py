@@ -32,7 +32,7 @@ def test_bucket_keys_whose_type_was_changed(before: str, after: str, prunes: boo
     table.append(pa.table({"k": values}, table.arrow_schema))
     old = table.schema
     retyped = replace(old, id=1, fields=(replace(old.fields[0], type=parse_type(after)),))
-    assert table.store.try_create_schema(retyped)
+    assert table._store.try_create_schema(retyped)
     for _ in range(2):
         shown = table.scan(columns=["k"]).to_arrow().column("k").to_pylist()
         assert len(shown) == len(values)

@@ -37,7 +37,7 @@ def _named_outside(table: pp.Table, place: Callable[[DataFile], str]) -> None:
 
 
 def _edit_files(table: pp.Table, edit: Callable[[DataFile], DataFile]) -> None:
-    store = table.store
+    store = table._store
     for member in ("baseManifestList", "deltaManifestList"):
         manifests = []
         for manifest in store.read_manifest_list(_snapshot_file(table)[member]):
@@ -51,18 +51,18 @@ def _edit_files(table: pp.Table, edit: Callable[[DataFile], DataFile]) -> None:
 
 
 def _snapshot_file(table: pp.Table) -> dict[str, Any]:
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
-    loaded: dict[str, Any] = json.loads(Path(table.store.paths.snapshot(snapshot.id)).read_text())
+    loaded: dict[str, Any] = json.loads(Path(table._store.paths.snapshot(snapshot.id)).read_text())
     return loaded
 
 
 def _write_list(table: pp.Table, member: str, manifests: Sequence[ManifestFile]) -> None:
     """Replace a manifest list of the latest snapshot, and say its size in the snapshot."""
     snapshot, data = _snapshot_file(table), encode_manifest_list(manifests, "zstd")
-    Path(table.store.paths.manifest(snapshot[member])).write_bytes(data)
+    Path(table._store.paths.manifest(snapshot[member])).write_bytes(data)
     text = json.dumps(snapshot | {f"{member}Size": len(data)})
-    Path(table.store.paths.snapshot(snapshot["id"])).write_text(text)
+    Path(table._store.paths.snapshot(snapshot["id"])).write_text(text)
     METADATA_CACHE.clear()
 
 
@@ -75,13 +75,13 @@ def table(tmp_path: Path) -> pp.Table:
     outside = tmp_path / "ext" / "bucket-0"
     shutil.move(Path(table.path) / "bucket-0", outside)
     _named_outside(table, lambda file: f"file:{outside}/{file.file_name}")
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None and snapshot.index_manifest is not None
     entries = []
-    for entry in table.store.read_index_manifest(snapshot.index_manifest):
-        shutil.move(table.store.paths.index(entry.file_name), outside)
+    for entry in table._store.read_index_manifest(snapshot.index_manifest):
+        shutil.move(table._store.paths.index(entry.file_name), outside)
         entries.append(replace(entry, external_path=f"file:{outside}/{entry.file_name}"))
-    Path(table.store.paths.manifest(snapshot.index_manifest)).write_bytes(encode_index_manifest(entries, "zstd"))
+    Path(table._store.paths.manifest(snapshot.index_manifest)).write_bytes(encode_index_manifest(entries, "zstd"))
     METADATA_CACHE.clear()
     return table
 
@@ -90,9 +90,9 @@ def _reads(table: pp.Table) -> list[Callable[[], Any]]:
     """Calls that open files of the table."""
     return [
         lambda: table.scan().to_arrow(), lambda: table.count(), lambda: table.count("color = 'red'"),
-        lambda: table.explain("color = 'red'"), lambda: table.top_n("id, 1"), lambda: table.index_verify(),
-        lambda: table.index_dump(), lambda: table.system("file_indexes"), lambda: table.compact(full=True),
-        lambda: table.rewrite_file_index(rebuild=True), lambda: table.delete("id = 1"),
+        lambda: table.explain("color = 'red'"), lambda: table.top_n("id, 1"), lambda: table.index.verify(),
+        lambda: table.index.dump(), lambda: table.system.read("file_indexes"), lambda: table.compact(full=True),
+        lambda: table.index.build(rebuild=True), lambda: table.delete("id = 1"),
         lambda: table.update({"color": "'x'"}, "id = 1"), lambda: table.merge(ROWS, ["id"], when_matched="update"),
     ]  # fmt: skip
 
@@ -155,9 +155,9 @@ def test_hostile_names_of_files(tmp_path: Path, name: str) -> None:
         lambda file: replace(file, file_name=name),
         lambda file: replace(file, extra_files=(f"{name}.index",) if "/" in name else (name, "x.index")),
     ):
-        copy = pp.Table(table.store)
+        copy = pp.Table(table._store)
         _edit_files(copy, edit)
-        for call in (lambda: table.scan().to_arrow(), lambda: table.explain("color = 'red'"), table.index_verify):
+        for call in (lambda: table.scan().to_arrow(), lambda: table.explain("color = 'red'"), table.index.verify):
             with pytest.raises(SecurityError):
                 call()
 
@@ -167,9 +167,9 @@ def test_hostile_names_in_snapshots(tmp_path: Path, member: str) -> None:
     table = pp.Table.create(tmp_path / "wh" / "t", ROWS.schema, options=OPTIONS)
     table.append(ROWS)
     table.delete("id = 1")
-    path = Path(table.store.paths.snapshot(2))
+    path = Path(table._store.paths.snapshot(2))
     snapshot = json.loads(path.read_text())
-    (tmp_path / "stolen").write_bytes(Path(table.store.paths.manifest(snapshot[member])).read_bytes())
+    (tmp_path / "stolen").write_bytes(Path(table._store.paths.manifest(snapshot[member])).read_bytes())
     path.write_text(json.dumps(snapshot | {member: "../../../stolen"}))
     with pytest.raises(SecurityError, match="leaves its directory"):
         table.scan().to_arrow()
@@ -179,8 +179,8 @@ def test_hostile_names_of_manifests(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "wh" / "t", ROWS.schema)
     snapshot = table.append(ROWS)
     assert snapshot is not None
-    (manifest,) = table.store.read_manifest_list(snapshot.delta_manifest_list)
-    shutil.copy(table.store.paths.manifest(manifest.file_name), tmp_path / "stolen")
+    (manifest,) = table._store.read_manifest_list(snapshot.delta_manifest_list)
+    shutil.copy(table._store.paths.manifest(manifest.file_name), tmp_path / "stolen")
     _write_list(table, "deltaManifestList", [replace(manifest, file_name="../../../stolen")])
     with pytest.raises(SecurityError, match="leaves its directory"):
         table.scan().to_arrow()

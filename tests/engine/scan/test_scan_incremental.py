@@ -66,7 +66,7 @@ DIFF = {"incremental-between-scan-mode": "diff"}
 
 def _dated(table: pp.Table) -> None:
     """Let snapshot n be made n seconds after `FIRST`."""
-    for path in Path(table.store.root, "snapshot").glob("snapshot-*"):
+    for path in Path(table._store.root, "snapshot").glob("snapshot-*"):
         snapshot = json.loads(path.read_text())
         path.write_text(json.dumps(snapshot | {"timeMillis": FIRST + 1000 * snapshot["id"]}))
 

@@ -44,7 +44,7 @@ def _overwritten(table: pp.Table, options: dict[str, str]) -> bool:
     start, end = options.get("incremental-between", ",").split(",")
     if options["incremental-between-scan-mode"] != "diff" or not (start + end).isdigit():
         return False
-    between = (table.store.snapshot(id_) for id_ in range(int(start) + 1, int(end) + 1))
+    between = (table._store.snapshot(id_) for id_ in range(int(start) + 1, int(end) + 1))
     return any(snapshot.commit_kind is CommitKind.OVERWRITE for snapshot in between)
 
 
@@ -149,7 +149,7 @@ def test_what_was_added_is_read_where_a_state_hides_it_until_it_is_compacted(
     assert added.to_arrow().to_pylist() == rows.to_pylist()
     assert added.count() == 2
     assert table.scan("v > 10", options=_options(0, 1, mode)).to_arrow().to_pydict() == {"id": [2], "v": [20]}
-    logged = table.audit_log(options=_options(0, 1, mode)).to_arrow()
+    logged = table.system.audit_log(options=_options(0, 1, mode)).to_arrow()
     assert logged.to_pydict() == {"rowkind": ["+I", "+I"], **rows.to_pydict()}
     assert table.scan(snapshot=1).count() == 0
 
@@ -198,7 +198,7 @@ def test_filters_orders_and_answers_are_those_of_the_rows(name: str, mode: str) 
 @pytest.mark.parametrize("name", ["pk_changelog_lookup", "pk_dedup_mor"])
 def test_between_times(name: str, oracle: Oracle) -> None:
     path = table_path(name)
-    times = [snapshot.time_millis for snapshot in pp.Table.open(path).store.snapshots()]
+    times = [snapshot.time_millis for snapshot in pp.Table.open(path)._store.snapshots()]
     spans = [(times[0], times[-1]), (times[1], times[2]), (times[1] - 1, times[-1] + 5)]
     key = "incremental-between-timestamp"
     reads = [{key: f"{a},{b}", "incremental-between-scan-mode": mode} for a, b in spans for mode in MODES]

@@ -19,7 +19,7 @@ RO = {"read-optimized": "true"}
 @requires_shared
 def test_the_fixture_is_java_s() -> None:
     (read,) = (read for read in meta("pk_dedup_mor")["reads"] if read.get("table") == "db.t$ro")
-    found = pp.Table.open(table_path("pk_dedup_mor")).system("$ro")
+    found = pp.Table.open(table_path("pk_dedup_mor")).system.read("$ro")
     assert in_order(lines(found)) == in_order(expected_lines(fixture_dir("pk_dedup_mor") / read["expected"]))
 
 
@@ -46,7 +46,7 @@ def test_tables_with_a_primary_key_are_java_s(oracle: Oracle) -> None:
 def test_an_append_table_is_itself(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1, 2, 3]}))
-    assert table.system("ro").to_pylist() == table.scan().to_arrow().to_pylist()
+    assert table.system.read("ro").to_pylist() == table.scan().to_arrow().to_pylist()
     assert table.count("id > 1", options=RO) == 2
 
 

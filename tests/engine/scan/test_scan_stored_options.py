@@ -106,7 +106,7 @@ def test_a_stored_snapshot_has_its_columns_and_system_tables_and_writers_work_on
         systems = [batch.read(tmp_path, f"db.t${name}") for name in names]
     assert [row["id"] for row in java.values] == [1, 2]
     for name, reply in zip(names, systems, strict=True):
-        assert table.system(name).num_rows == len(reply.lines), name
+        assert table.system.read(name).num_rows == len(reply.lines), name
     table.alter(unset_options=["scan.snapshot-id"])
     assert _ids(table) == [2, 3, 5]
 
@@ -115,17 +115,17 @@ def test_a_stored_snapshot_has_its_columns_and_system_tables_and_writers_work_on
 def test_a_stored_state_that_is_gone_is_told(tmp_path: Path, stored: dict[str, str]) -> None:
     table = _table(tmp_path / "t")
     table.alter(stored)
-    for read in (table.scan, table.count, lambda: table.system("files")):
+    for read in (table.scan, table.count, lambda: table.system.read("files")):
         with pytest.raises(PaimonError, match=next(iter(stored.values()))):
             read()
-    assert len(table.snapshots()) == 4
+    assert len(table.snapshots.list()) == 4
 
 
 def test_differences_have_no_system_tables_of_files(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     table.alter({"incremental-between": "1,3"})
     with pytest.raises(UnsupportedError, match="incremental-between"):
-        table.system("files")
+        table.system.read("files")
 
 
 def test_a_stored_branch_is_refused(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_scan_does_not_change_what_a_table_is(options: dict[str, str], tmp_pat
     table = _keyed(tmp_path / "t")
     works: list[Callable[[], object]] = [
         lambda: table.scan(options=options), lambda: table.count(options=options),
-        lambda: table.audit_log(options=options), lambda: table.lookup([1], options=options),
+        lambda: table.system.audit_log(options=options), lambda: table.lookup([1], options=options),
     ]  # fmt: skip
     for work in works:
         with pytest.raises(OptionError, match=f"{next(iter(options))} is .* here and .* in the table"):

@@ -35,7 +35,7 @@ def _table(path: Path, key: list[str] | None, type_: Any = "GEOMETRY(OGC:CRS84)"
         ids = range(10 * number, 10 * number + 10)
         rows = [{"p": i % 2, "id": i, "g": b"point", "s": f"s{i % 3}", "r": {"x": i, "y": b"line"}} for i in ids]
         table.append(pa.Table.from_pylist(rows, _SCHEMA))
-    table.create_tag("x")
+    table.tags.create("x")
     file = path / "schema" / "schema-0"
     schema = json.loads(file.read_text())
     schema["fields"][2]["type"] = type_
@@ -70,24 +70,24 @@ def test_the_table_is_answered_and_looked_after(tmp_path: Path, key: list[str] |
     assert table.top_n("id desc, 2", columns=_KNOWN)["id"].to_pylist() == [29, 28]
     assert table.explain("id > 5", columns=["id"], analyze=True).to_arrow()["rows"][-1].as_py() == 24
     for name in SYSTEM_TABLES:
-        assert table.system(name).num_columns
-    assert not table.verify(deep=True).findings
-    assert table.analyze() is not None
-    table.compact_manifests()
-    table.create_tag("y", 2)
-    table.create_branch("b", "x")
+        assert table.system.read(name).num_columns
+    assert not table.maintenance.verify(deep=True).findings
+    assert table.maintenance.analyze() is not None
+    table.maintenance.compact_manifests()
+    table.tags.create("y", 2)
+    table.branches.create("b", "x")
     assert pp.Table.open(table.path, branch="b").scan(columns=_KNOWN).to_arrow().num_rows == 30
-    table.clone(tmp_path / "copy")
+    table.maintenance.clone(tmp_path / "copy")
     assert pp.Table.open(tmp_path / "copy").count() == 30
     table.drop_partitions([{"p": 1}])
     assert table.count() == 15
-    table.expire_snapshots(retain_max=1)
-    table.remove_orphan_files("0 s", dry_run=False)
-    table.rollback("x")
+    table.snapshots.expire(retain_max=1)
+    table.maintenance.remove_orphan_files("0 s", dry_run=False)
+    table.snapshots.rollback("x")
     assert table.scan(columns=["id"]).to_arrow().num_rows == 30
     table.truncate()
     assert table.count() == 0
-    table.purge("t", named_states=True)
+    table.maintenance.purge("t", named_states=True)
 
 
 def test_it_is_altered_beside_such_columns(tmp_path: Path, key: list[str] | None) -> None:
@@ -114,7 +114,7 @@ _REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "sorted": lambda t: t.top_n("g, 3", columns=["id"]), "min": lambda t: t.min("g"),
     "delete": lambda t: t.delete("id = 1"), "update": lambda t: t.update({"id": "id + 1"}),
     "append": lambda t: t.append([{"p": 1, "id": 1}]), "compact": lambda t: t.compact(full=True),
-    "indexes": lambda t: t.rewrite_file_index(), "filter": lambda t: t.count("g = X'00'"),
+    "indexes": lambda t: t.index.build(), "filter": lambda t: t.count("g = X'00'"),
     "computed": lambda t: t.count("length(g) > 3"),
 }  # fmt: skip
 

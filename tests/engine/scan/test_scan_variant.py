@@ -47,8 +47,8 @@ ANSWERED: dict[str, tuple[Callable[[pp.Table], Any], Any]] = {
     "no column": (lambda t: t.scan("id > 5", columns=[]).to_arrow().num_rows, 14),
     "row index": (lambda t: t.scan("id = 5", columns=["__paimon_row_index"]).to_arrow().num_rows, 1),
     "explain": (lambda t: t.explain("id > 5", columns=["id"], analyze=True).to_arrow()["rows"][-1].as_py(), 14),
-    "advice": (lambda t: t.index_advise(["id > 3"]).files, 2),
-    "verify": (lambda t: t.index_verify().findings, ()),
+    "advice": (lambda t: t.index.advise(["id > 3"]).files, 2),
+    "verify": (lambda t: t.index.verify().findings, ()),
     "NULLs": (lambda t: t.scan("va IS NULL", columns=["id"]).to_arrow()["id"].to_pylist(), [0, 4, 8, 12, 16]),
     "count of NULLs": (lambda t: (t.count("va IS NULL"), t.count("VA IS NOT NULL")), (5, 14)),
     "NULLs with others": (lambda t: t.count("va IS NOT NULL AND (s = 's1' OR r.y IS NULL)"), 5),
@@ -81,7 +81,7 @@ def test_the_other_columns_are_read_and_counted(tmp_path: Path, oracle: Oracle) 
     assert lines(table.scan("id > 9", columns=["text", "id"]).to_arrow()) == later.lines
     assert table.count("text = 's1'") == 7
     table.alter(unset_options=["file-index.bitmap.columns"], add_columns={"w": "INT"})
-    table.compact_manifests()
+    table.maintenance.compact_manifests()
     with oracle.batch() as batch:
         again = batch.read(tmp_path, "db.t", columns=["text", "id", "w"])
     assert lines(table.scan(columns=["text", "id", "w"]).to_arrow()) == again.lines
@@ -126,7 +126,7 @@ REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "update": lambda t: t.update({"id": "id + 1"}),
     "append": lambda t: t.append([{"id": 1}]),
     "compact": lambda t: t.compact(full=True),
-    "indexes": lambda t: t.rewrite_file_index(),
+    "indexes": lambda t: t.index.build(),
 }
 
 
@@ -147,7 +147,7 @@ def test_its_values_have_no_order_and_no_filters() -> None:
         with pytest.raises(PredicateError, match="column va is of type VARIANT; only IS NULL and IS NOT NULL apply"):
             table.count(condition)
     for name in SYSTEM_TABLES:
-        assert table.system(name).num_columns
+        assert table.system.read(name).num_columns
 
 
 @requires_shared
@@ -158,4 +158,4 @@ def test_commands_and_advice_take_the_other_columns(capsys: pytest.CaptureFixtur
         assert main([words[0], path, *words[1:]]) == 0, words
     printed = capsys.readouterr().out.split()
     assert printed[:3] == [str(n) for n in (table.count(), table.count("va IS NULL"), table.max("id"))]
-    assert table.index_advise(["va IS NULL", "id = 3"]).files == table.index_advise(["id = 3"]).files
+    assert table.index.advise(["va IS NULL", "id = 3"]).files == table.index.advise(["id = 3"]).files

@@ -112,7 +112,7 @@ def test_rows_with_ids_bring_their_sequence_numbers(
     tmp_path: Path, numbers: list[int | None], bounds: tuple[int, int]
 ) -> None:
     table = _table(tmp_path / "t", **{"row-tracking.enabled": "true"})
-    context = WriteContext(table.store.io, table.path, "main", table.schema, existing_rows=True)
+    context = WriteContext(table._store.io, table.path, "main", table.schema, existing_rows=True)
     assert context.layout.trailing == ROW_ID_FIELDS
     rows = pa.table(
         {"k": range(3), "v": range(3), "_ROW_ID": range(3), "_SEQUENCE_NUMBER": pa.array(numbers, pa.int64())}

@@ -106,7 +106,7 @@ def test_values_that_do_not_fit_are_refused(tmp_path: Path, type_: str, values: 
     table = _table(tmp_path, c=type_)
     with pytest.raises(SchemaError, match=r"does not fit column 'c'|column c is \w+(\[.*\])? in the data and "):
         table.append(pa.table({"c": values}))
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None
     assert not list(Path(table.path).rglob("data-*"))
 
 
@@ -353,7 +353,7 @@ def test_rows_are_numbered_through_all_batches_and_within_nested_values(tmp_path
         table.append([first, pa.table({"a": [None, [1, 2, 300]], "s": [{"x": 1}, None]})])
     with pytest.raises(SchemaError, match=rf"300 does not fit column 's\.x', which is TINYINT \(.*\), {FIRST} 7 of"):
         table.append(iter([first, first, pa.table({"a": [None], "s": [{"x": 300}]}), first]))
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None
 
 
 def test_rows_are_numbered_where_keys_move_and_in_lookups(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def _context(path: Path, **options: str) -> WriteContext:
     table = pp.Table.create(
         path, _SCHEMA, primary_key=["a", "p", "b"], partition_by=["p"], options={"bucket": "2", **options}
     )
-    return WriteContext(table.store.io, table.path, "main", table.schema)
+    return WriteContext(table._store.io, table.path, "main", table.schema)
 
 
 def _written(context: WriteContext, **how: Any) -> tuple[DataFile, ...]:

@@ -47,10 +47,10 @@ _WHOLE = {"id": [1], "s": [1], "v": [7], "w": [8]}
 def test_rows_that_replace_others_need_all_columns(tmp_path: Path, options: dict[str, str], file_format: str) -> None:
     table = _table(tmp_path / "t", {**options, "file.format": file_format})
     table.append(_WHOLE)
-    before = table.snapshot()
+    before = table.snapshots.latest()
     with pytest.raises(SchemaError, match=r"columns 'v', 'w' are missing from the data.*missing-columns=null"):
         table.append({"id": [1, 2], "s": [3, 4]})
-    assert table.snapshot() == before
+    assert table.snapshots.latest() == before
     table.append({"id": [1, 2], "s": [3, 4]}, missing_columns="null")
     first = "merge-engine" in options
     one = {"id": 1, "s": 1, "v": 7, "w": 8} if first else {"id": 1, "s": 3, "v": None, "w": None}

@@ -66,7 +66,7 @@ def test_a_missing_member_is_named_and_nothing_is_written(tmp_path, column, valu
     )
     with pytest.raises(SchemaError, match=f"column {path} is NOT NULL"):
         table.append(data)
-    assert table.snapshot() is None
+    assert table.snapshots.latest() is None
 
 
 def test_members_are_found_by_name_and_keep_their_meaning(tmp_path):

@@ -95,7 +95,7 @@ def test_statistics_partitions_and_indexes_are_of_the_defaults(tmp_path: Path) -
     )
     assert table.scan("p = 'none' AND v = 7 AND s = 'other'").to_arrow()["id"].to_pylist() == [3]
     assert table.count("s IS NULL") == 1
-    assert table.answer("v = 7").count().files_read == 0
+    assert table.scan("v = 7").answer.count().files_read == 0
     assert table.max("s") == "x"
 
 

@@ -113,8 +113,8 @@ def _found(table: pp.Table) -> list[Row]:
 def _numbers(table: pp.Table) -> dict[tuple[Any, int], list[tuple[int, list[int]]]]:
     """Of each bucket the rows' sequence numbers, file by file, and the number of the snapshot that added the file."""
     found: dict[tuple[Any, int], list[tuple[int, list[int]]]] = {}
-    reader = ManifestReader(table.store)
-    for snapshot in table.snapshots():
+    reader = ManifestReader(table._store)
+    for snapshot in table.snapshots.list():
         for row in reader.added(reader.delta(snapshot)).to_pylist():
             path = next(Path(table.path).rglob(row["file_name"]))
             numbers = pq.read_table(path, partitioning=None)[SEQ].to_pylist()
@@ -174,7 +174,7 @@ def test_the_last_commit_wins_whoever_began_first(tmp_path: Path, order: tuple[i
         table.commit([messages[number]])
         assert [row["a"] for row in _found(table)] == [number]
     _check_numbers(table)
-    last = table.snapshot()
+    last = table.snapshots.latest()
     assert last is not None
     again = table.commit([messages[order[-1]]])
     assert again is not None
@@ -230,7 +230,7 @@ def test_what_is_moved_has_its_changelog_moved(tmp_path: Path) -> None:
     first, second = (_message(table, [{**row, "a": a}, {**row, "a": a + 1, KIND: 2}], None) for a in (1, 5))
     table.commit([first])
     table.commit([second])
-    reader, latest = ManifestReader(table.store), table.snapshot()
+    reader, latest = ManifestReader(table._store), table.snapshots.latest()
     assert latest is not None
     assert latest.changelog_record_count == 2
     (logged,) = reader.added(reader.changelog(latest)).to_pylist()
@@ -264,7 +264,7 @@ def test_a_compaction_of_rows_whose_numbers_were_moved_is_dropped(tmp_path: Path
     table.append(pa.table({"p": pa.array([1, 1], pa.int32()), "k": ["x", "x"], "a": [8, 9]}))
     for _ in range(2):
         table.commit([message])
-        assert [snapshot.commit_kind.value for snapshot in table.snapshots()] == ["APPEND", "APPEND"]
+        assert [snapshot.commit_kind.value for snapshot in table.snapshots.list()] == ["APPEND", "APPEND"]
         assert [row["a"] for row in _found(table)] == [1]
 
 
@@ -405,7 +405,7 @@ def test_an_engine_that_takes_no_deletes_refuses_them(tmp_path: Path, engine: st
     rows = {"p": pa.array([1] * len(kinds), pa.int32()), "k": ["x"] * len(kinds), "op": kinds}
     with pytest.raises(UnsupportedError, match=f"{engine} takes no deletes"):  # reads would fail with them in the table
         table.append(pa.table(rows), options=_OP)
-    assert not table.snapshots()
+    assert not table.snapshots.list()
     assert not list(Path(table.path).rglob("*.parquet"))
     table.append(pa.table(rows), options={**_OP, "ignore-delete": "true"})
     table.compact(full=True)  # first rows are seen after it

@@ -49,9 +49,10 @@ def test_the_order_of_snapshots_is_refused_as_java_passes_over_it(oracle: Oracle
     table = pp.Table.open(tmp_path / "db.db" / "t")
     before = {path for path in Path(table.path).rglob("*") if path.is_file()}
     operations = _operations(table) | {
-        "lookup": lambda: table.lookup(1), "audit_log": lambda: table.audit_log().to_arrow(),
-        "update": lambda: table.update({"v": "'x'"}, "id = 1"), "rescale": lambda: table.rescale(2),
-        "full": lambda: table.compact(full=True), "analyze": table.analyze, "create": lambda: pp.Table.create(
+        "lookup": lambda: table.lookup(1), "audit_log": lambda: table.system.audit_log().to_arrow(),
+        "update": lambda: table.update({"v": "'x'"}, "id = 1"), "rescale": lambda: table.maintenance.rescale(2),
+        "full": lambda: table.compact(full=True), "analyze": table.maintenance.analyze,
+        "create": lambda: pp.Table.create(
             tmp_path / "new", schema, ["id"], options=options),
     }  # fmt: skip
     for operation, run in operations.items():
@@ -94,9 +95,9 @@ def test_manifests_that_are_not_avro(format_: str, key: tuple[str, ...], oracle:
     for change in ({"set_options": {"manifest.format": "avro"}}, {"unset_options": ["manifest.format"]}):
         with pytest.raises(OptionError, match=r"manifest\.format can't be"):
             table.alter(**change)
-    assert {finding.kind for finding in table.verify().findings} == {"unsupported"}
+    assert {finding.kind for finding in table.maintenance.verify().findings} == {"unsupported"}
     with pytest.raises(UnsupportedError, match="where one of Avro should be"):
-        table.system("files")
+        table.system.read("files")
     with oracle.batch() as batch:
         batch.write(tmp_path, "db.full", [{"id": 2, "v": "y"}])
         read = batch.read(tmp_path, "db.full")
@@ -180,6 +181,6 @@ def test_options_are_stored_as_java_reads_them(how: str, oracle: Oracle, tmp_pat
     for number, (key, _, stored) in enumerate(SPELLINGS):
         table = pp.Table.open(tmp_path / "db.db" / f"t{number}")
         assert table.options[key] == stored
-        schemas = table.store.schema_ids()
+        schemas = table._store.schema_ids()
         table.alter({key: SPELLINGS[number][1]})
-        assert table.store.schema_ids() == schemas  # the same value again changes nothing
+        assert table._store.schema_ids() == schemas  # the same value again changes nothing

@@ -179,41 +179,41 @@ def test_branches_tags_rollback_and_expiry(catalog: Catalog, server: JavaRestCat
     table = catalog.create_table("d.states", SCHEMA)
     for id_ in range(4):
         table.append(rows((id_, "x")))
-    table.create_tag("two", snapshot=2)
+    table.tags.create("two", snapshot=2)
     server.java("tag", "d.states", "four")
     assert server.java("tags", "d.states") == "[four, two]"
-    assert sorted(table.tags()) == ["four", "two"]
-    table.create_branch("ours", tag="two")
+    assert sorted(table.tags.list()) == ["four", "two"]
+    table.branches.create("ours", tag="two")
     server.java("branch", "d.states", "theirs", "four")
     assert server.java("branches", "d.states") == "[ours, theirs]"
     with pytest.raises(AlreadyExistsError):
-        table.create_branch("theirs")
+        table.branches.create("theirs")
     branch = catalog.table("d.states$branch_theirs")
     branch.append(rows((9, "b")))
     assert ids_of(branch) == [0, 1, 2, 3, 9]
     assert ids_of(table) == [0, 1, 2, 3]
     server.java("write", "d.states$branch_theirs", "91,b")
     assert ids_of(catalog.table("d.states$branch_theirs")) == [0, 1, 2, 3, 9, 91]
-    table.delete_branch("ours")
+    table.branches.delete("ours")
     assert server.java("branches", "d.states") == "[theirs]"
-    table.fast_forward("theirs")
+    table.branches.fast_forward("theirs")
     assert server.java("read", "d.states") == "0,x;1,x;2,x;3,x;9,b;91,b"
     assert ids_of(catalog.table("d.states")) == [0, 1, 2, 3, 9, 91]
-    table.rollback(3)
+    table.snapshots.rollback(3)
     assert (server.java("snapshots", "d.states"), ids_of(table)) == ("[1, 2, 3]", [0, 1, 2])
     table.append(rows((5, "x")))
     server.java("rollback", "d.states", "3")
     assert ids_of(catalog.table("d.states")) == [0, 1, 2]
-    table.rollback(tag="two")
+    table.snapshots.rollback(tag="two")
     assert (server.java("read", "d.states"), ids_of(table)) == ("0,x;1,x", [0, 1])
     for id_ in range(2, 6):
         table.append(rows((id_, "x")))
-    table.expire_snapshots(retain_max=2, retain_min=1)
+    table.snapshots.expire(retain_max=2, retain_min=1)
     assert server.java("snapshots", "d.states") == "[5, 6]"
     server.java("expire", "d.states")
     assert ids_of(catalog.table("d.states")) == [0, 1, 2, 3, 4, 5]
     assert table.scan(tag="two").count() == 2
-    assert catalog.table("d.states").verify().ok
+    assert catalog.table("d.states").maintenance.verify().ok
 
 
 def test_java_goes_on_after_maintenance(catalog: Catalog, server: JavaRestCatalog) -> None:
@@ -233,7 +233,7 @@ def test_java_goes_on_after_maintenance(catalog: Catalog, server: JavaRestCatalo
     check(10)
     table.compact(full=True)
     check(20)
-    table.rescale(4)
+    table.maintenance.rescale(4)
     check(30)
     table.update({"p": "'new'"}, "id = 20")
     expected[20] = "new"
@@ -241,14 +241,14 @@ def test_java_goes_on_after_maintenance(catalog: Catalog, server: JavaRestCatalo
     table.truncate()
     expected.clear()
     check(50)
-    table.compact_manifests()
-    table.analyze()
-    table.repair()
+    table.maintenance.compact_manifests()
+    table.maintenance.analyze()
+    table.maintenance.repair()
     check(60)
-    table.remove_orphan_files(older_than="0 s", dry_run=False)
+    table.maintenance.remove_orphan_files(older_than="0 s", dry_run=False)
     check(70)
-    assert catalog.table("d.key").verify().ok
-    table.purge(confirm="key")
+    assert catalog.table("d.key").maintenance.verify().ok
+    table.maintenance.purge(confirm="key")
     expected.clear()
     check(80)
 
@@ -261,12 +261,12 @@ def test_external_tables(catalog: Catalog, server: JavaRestCatalog, tmp_path: Pa
     assert table.path == str(tmp_path / "t")
     table.append(rows((1, "a")))
     server.java("write", "d.external", "2,b")
-    table.create_tag("two")
-    table.create_branch("b", tag="two")
+    table.tags.create("two")
+    table.branches.create("b", tag="two")
     assert server.java("read", "d.external") == "1,a;2,b"
-    table.rollback(1)
+    table.snapshots.rollback(1)
     assert (server.java("read", "d.external"), ids_of(catalog.table("d.external"))) == ("1,a", [1])
-    table.delete_branch("b")
+    table.branches.delete("b")
     catalog.drop_table("d.external")
     assert ids_of(Table.open(tmp_path / "t")) == [1]
 
@@ -285,8 +285,8 @@ def test_signatures_of_dlf(tmp_path: Path, server: JavaRestCatalog) -> None:
         table = catalog.create_table("d ü+~*.t %", SCHEMA)
         table.append(rows((1, "a")))
         assert (catalog.databases(), catalog.tables("d ü+~*"), ids_of(table)) == (["d ü+~*"], ["t %"], [1])
-        table.create_branch("b c+d")
-        assert table.branches() == ["b c+d"]
+        table.branches.create("b c+d")
+        assert table.branches.list() == ["b c+d"]
         signed.java("database", "d")
         signed.java("create", "d.t")
         catalog.table("d.t").append(rows((1, "a")))
@@ -311,8 +311,8 @@ def test_what_the_server_refuses(catalog: Catalog, server: JavaRestCatalog) -> N
     with pytest.raises(AlreadyExistsError):
         catalog.create_database("d")
     table = catalog.create_table("d.refused", SCHEMA)
-    table.create_branch("b")
-    table.rename_branch("b", "c")
+    table.branches.create("b")
+    table.branches.rename("b", "c")
     assert server.java("branches", "d.refused") == "[c]"
     with pytest.raises(OptionError, match="bucket"):
         catalog.create_table("d.wrong", SCHEMA, options={"bucket": 4})

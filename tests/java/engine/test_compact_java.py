@@ -63,7 +63,7 @@ def test_java_reads_what_was_compacted(oracle: Oracle, tmp_path: Path) -> None:
         found = {n: [batch.read(tmp_path / n, "db.t", filter=f) for f in FILTERS] for n in tables}
         answers = {}
         for name, table in tables.items():
-            spec, files = planned_live_files(table.store, table.schema, live(table))
+            spec, files = planned_live_files(table._store, table.schema, live(table))
             for file in files:
                 path, fields = Path(str(file.index_path)), spec.fields_of(file)
                 answers[name, file.path] = file, fields, batch.index_eval(path, fields, FILTERS[:5], file.row_count)
@@ -81,7 +81,7 @@ def test_java_reads_what_was_compacted(oracle: Oracle, tmp_path: Path) -> None:
         in_order = [(v["color"] is not None, v["color"] or "", float(v["price"])) for v in kept]
         assert in_order == sorted(in_order)
     for (name, _), (file, fields, reply) in answers.items():
-        source = index_source(tables[name].store.io, file)
+        source = index_source(tables[name]._store.io, file)
         assert source is not None
         index = FileIndex.open(source)
         for filter_, java in zip(FILTERS[:5], reply.values, strict=True):

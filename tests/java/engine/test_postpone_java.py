@@ -108,7 +108,7 @@ def test_java_reads_batch_writes_at_once(oracle: Oracle, tmp_path: Path) -> None
     assert (len(first.lines), len(one.lines)) == (61, 2)
     assert first.lines == _sorted(table)
     table.overwrite(pa.table({"p": [0], "k": [1], "v": ["d"]}, schema), {"p": 0})
-    assert table.rescale(2, "p = 1").partitions == 1
+    assert table.maintenance.rescale(2, "p = 1").partitions == 1
     table.compact()
     assert table.count("v = 'c'") == 1
     with oracle.batch() as batch:

@@ -83,7 +83,7 @@ def _check_column(table: Table, filter_: str | None, field: DataField, rows: pa.
     assert dict(found) == counted
     assert distinct.num_rows == len(counted)
     for question, choose in (("min", min), ("max", max)):
-        answer: Answer[Any] = getattr(table.answer(filter_), question)(field.name)
+        answer: Answer[Any] = getattr(table.scan(filter_).answer, question)(field.name)
         value = pa.array([answer.value], rows.column(field.name).type)
         assert _keys(value, field) == [choose(there) if there else None]
     _check_sum(table, filter_, field)
@@ -118,6 +118,6 @@ def test_indexes_of_java_are_what_answers() -> None:
         options = table.options
         for kind in ("bsi", "range-bitmap", "bitmap"):
             for column in options.get(f"file-index.{kind}.columns", "").split(","):
-                if column and "[" not in column and len(table.store.schemas()) == 1:
+                if column and "[" not in column and len(table._store.schemas()) == 1:
                     asked += scan.answer.max(column.strip()).files_by_index
     assert asked > 10 or not asked

@@ -57,12 +57,14 @@ def _rows(table: pp.Table) -> list[str]:
 
 def _vectors(table: pp.Table) -> dict[str, list[int]]:
     """The deleted positions of each data file."""
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     if snapshot.index_manifest is None:
         return {}
-    entries = table.store.read_index_manifest(snapshot.index_manifest)
-    files = VectorFiles(table.store, table.schema, TableOptions(table.options), entries, live_of(table.store, snapshot))
+    entries = table._store.read_index_manifest(snapshot.index_manifest)
+    files = VectorFiles(
+        table._store, table.schema, TableOptions(table.options), entries, live_of(table._store, snapshot)
+    )
     found = {}
     for entry in entries:
         for range_ in entry.deletion_ranges or ():

@@ -73,7 +73,7 @@ def _check_answers(table: pp.Table) -> None:
                 assert _where(table, filter_) == expected, filter_
                 assert table.count(filter_) == len(expected), filter_
     assert (table.min("c"), table.max("c")) == ("", "ac")
-    assert sorted(filter(None, table.answer().distinct("c").value.column(0).to_pylist())) == sorted(
+    assert sorted(filter(None, table.scan().answer.distinct("c").value.column(0).to_pylist())) == sorted(
         {v for v in SHORT if v}
     )
     first = table.scan(columns=["c"], top_n="c nulls last, 2").to_arrow()
@@ -186,5 +186,5 @@ def test_changes_meet_keys_that_java_filled_with_blanks(
             read = batch.read(tmp_path, "db.t")
         assert read.lines == lines(table.scan().to_arrow())
         assert [(row["k"].rstrip(" "), row["v"]) for row in read.values] == expected
-        assert not table.verify().findings
+        assert not table.maintenance.verify().findings
         table.compact(full=True)

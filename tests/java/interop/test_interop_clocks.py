@@ -35,7 +35,7 @@ def test_both_writers_agree_on_the_time(zone: str, oracle: Oracle, tmp_path: Pat
         batch.write(tmp_path, "db.t", _rows("java"))
         files = batch.read(tmp_path, "db.t$files")
     now = datetime.now()
-    ours = table.system("files")["creation_time"].to_pylist()
+    ours = table.system.read("files")["creation_time"].to_pylist()
     java = [datetime.fromisoformat(row["creation_time"]) for row in files.values]
     assert all(abs(made - now) < timedelta(hours=0.5) for made in (*ours, *java)) and sorted(ours) == sorted(java)
 
@@ -45,7 +45,7 @@ def test_partitions_expire_in_java_no_sooner(zone: str, oracle: Oracle, tmp_path
     table = pp.Table.create(tmp_path / "t", SCHEMA, partition_by=["p"], options=options)
     table.append(_rows("ours"))
     oracle.in_zone(zone).program("MaintenanceOracle", "partitions", table.path)
-    assert table.count() == 1 and table.expire_partitions(dry_run=True).partitions == ()
+    assert table.count() == 1 and table.maintenance.expire_partitions(dry_run=True).partitions == ()
 
 
 def test_versions_that_wait_for_their_bucket_come_in_order(zone: str, oracle: Oracle, tmp_path: Path) -> None:

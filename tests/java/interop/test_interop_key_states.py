@@ -35,7 +35,7 @@ def _create(warehouse: Path, options: dict[str, str]) -> pp.Table:
 
 def _read_alike(oracle: Oracle, table: pp.Table, tag: str | None = None) -> list[str]:
     """The rows, which Java reads, too."""
-    branch = table.store.branch
+    branch = table._store.branch
     with oracle.batch() as batch:
         read = batch.read(Path(table.path).parents[1], "db.t", tag=tag, branch=None if branch == "main" else branch)
     found = in_order(lines(table.scan(tag=tag).to_arrow()))

@@ -35,7 +35,7 @@ def _data(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def _sequence_numbers(table: pp.Table) -> list[Any]:
-    entries = ManifestReader(table.store).live_files(table.snapshot())
+    entries = ManifestReader(table._store).live_files(table.snapshots.latest())
     names = ["bucket", "level", "row_count", "min_sequence_number", "max_sequence_number", "delete_row_count"]
     return sorted(tuple(row.values()) for row in entries.select([*names, "min_key", "max_key"]).to_pylist())
 

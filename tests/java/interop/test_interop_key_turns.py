@@ -92,13 +92,13 @@ def test_writes_go_on_where_java_left_the_vector_of_a_file_that_is_gone(oracle: 
 
 def _vectors_without_files(table: pp.Table) -> set[str]:
     """The data files that vectors are of, although they are not live."""
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.index_manifest is not None
-    entries = table.store.read_index_manifest(snapshot.index_manifest)
+    entries = table._store.read_index_manifest(snapshot.index_manifest)
     named = {range_.data_file for entry in entries for range_ in entry.deletion_ranges or ()}
     assert named
-    return named.difference(live_of(table.store, snapshot)["file_name"].to_pylist())
+    return named.difference(live_of(table._store, snapshot)["file_name"].to_pylist())
 
 
 @pytest.mark.timeout(7200)
@@ -152,7 +152,7 @@ def _check_audit_log(world: TurnWorld, oracle: Oracle) -> None:
         java = batch.read(world.warehouse, "db.t$audit_log", options=shows_level_0(world.table, options))
         words = [word for key, value in stream.items() for word in ("--option", f"{key}={value}")]
         streamed = batch.add("stream", world.warehouse, "db.t", *words, "--rounds", "1000")
-    assert java.lines == lines(world.table.audit_log(options=options).to_arrow())
+    assert java.lines == lines(world.table.system.audit_log(options=options).to_arrow())
     if world.model.producer != "none":
         rows = [row for row in streamed.values if "_kind" in row]
         found = [dumps({"rowkind": row.pop("_kind"), **row}) for row in rows]

@@ -55,7 +55,7 @@ def test_keys_of_any_text(oracle: Oracle, tmp_path: Path) -> None:
             (f"n['{quoted}'] < 1", {1}),
             (f"n['{quoted}'] IS NOT NULL AND m['{quoted}'] IN ('v1', 'v2')", {0, 1}),
         ):
-            answer = table.answer(condition).count()
+            answer = table.scan(condition).answer.count()
             assert answer.source != "data", (key, condition)
             assert answer.value == 8 * len(kept)
             found = table.scan(condition, columns=["id"]).to_arrow().column("id").to_pylist()

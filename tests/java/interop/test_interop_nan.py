@@ -106,8 +106,8 @@ def test_every_nan_places_rows_as_one(
     assert [row["id"] for row in found.values] == expected
     assert table.scan("isnan(x)").to_arrow()["id"].to_pylist() == expected
     assert table.count() == len(expected) + 1
-    assert len(table.system("partitions")) == (2 if partition else 1)
-    assert not table.verify(deep=True).findings
+    assert len(table.system.read("partitions")) == (2 if partition else 1)
+    assert not table.maintenance.verify(deep=True).findings
     if partition:
         table.overwrite(rows.slice(1, 1), dynamic=True)
         assert table.count("isnan(x)") == 1

@@ -69,7 +69,7 @@ def _judge(batch: Batch, world: World, scratch: Path) -> Judged:
         past = (snapshot, batch.read(warehouse, "db.t", snapshot=snapshot, allow_fail=True))
     judged = Judged(world, warehouse, batch.read(warehouse, "db.t", allow_fail=True), past)
     types = {f.name: f.type for f in world.table.schema.fields}
-    ranged = any("file-index.range-bitmap.columns" in schema.options for schema in world.table.store.schemas())
+    ranged = any("file-index.range-bitmap.columns" in schema.options for schema in world.table._store.schemas())
     for condition, asked in filters(world, FILTERS):
         right = not is_coarse(asked, types) and not (ranged and asks_for_nulls(asked))
         reply = batch.read(warehouse, "db.t", filter=asked, pushdown=right, allow_fail=True)

@@ -32,12 +32,12 @@ def _read(peer: Peer) -> list[str]:
 
 def _clean(table: pp.Table) -> None:
     time.sleep(0.002)  # a file of this very millisecond counts as new
-    table.remove_orphan_files("0 s", dry_run=False)
+    table.maintenance.remove_orphan_files("0 s", dry_run=False)
 
 
 def _ids(table: pp.Table) -> dict[int, int]:
     """The row id of each row that was there from the beginning."""
-    rows = table.system("row_tracking").select(["id", "_ROW_ID"]).to_pylist()
+    rows = table.system.read("row_tracking").select(["id", "_ROW_ID"]).to_pylist()
     return {row["id"]: row["_ROW_ID"] for row in rows if row["id"] < 50}
 
 
@@ -70,17 +70,17 @@ def test_peers_read_on(tmp_path: Path, pypaimon: Pypaimon, kind: str, maker: str
     vectors = "deletion-vectors.enabled" in _KINDS[kind]
     checked(lambda: table.append(rows_with(50, 51)))
     checked(lambda: table.delete("id = 10"), rewrites=not vectors)
-    checked(lambda: table.expire_snapshots(retain_max=1))
+    checked(lambda: table.snapshots.expire(retain_max=1))
     checked(lambda: _clean(table))
     checked(lambda: peer.append("t", rows_with(60, 61)))
     checked(lambda: table.update({"v": "'new'"}, "id = 20"), rewrites=True)
     checked(lambda: table.compact(full=True))
-    checked(table.compact_manifests)
+    checked(table.maintenance.compact_manifests)
     checked(lambda: pypaimon.append("t", rows_with(70, 71)))
-    checked(lambda: table.expire_snapshots(retain_max=1))
+    checked(lambda: table.snapshots.expire(retain_max=1))
     checked(lambda: _clean(table))
     assert table.count() == 23
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
 
 
 @requires_java_oracle

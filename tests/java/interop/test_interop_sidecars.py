@@ -41,7 +41,7 @@ def _sidecars(root: Path) -> set[str]:
 
 def _clean(table: pp.Table) -> None:
     time.sleep(0.002)  # a file of this very millisecond counts as new
-    table.remove_orphan_files("0 s", dry_run=False)
+    table.maintenance.remove_orphan_files("0 s", dry_run=False)
 
 
 def _read(peer: Peer) -> list[str]:
@@ -77,17 +77,17 @@ def test_sidecars_live_as_long_as_their_manifests(tmp_path: Path, pypaimon: Pypa
     assert before <= _sidecars(root)
     checked(lambda: table.delete("id = 10"))
     checked(lambda: table.update({"v": "'new'"}, "id = 20"))
-    checked(lambda: table.create_tag("x", 3))
+    checked(lambda: table.tags.create("x", 3))
     checked(lambda: table.compact(full=True))
     checked(lambda: rust.append("t", rows_with(60, 61)))
-    checked(lambda: table.compact_manifests())
-    checked(lambda: table.expire_snapshots(retain_max=1))
+    checked(lambda: table.maintenance.compact_manifests())
+    checked(lambda: table.snapshots.expire(retain_max=1))
     checked(lambda: _clean(table))
     assert _sidecars(root) == _named_sidecars(root)  # those of the tag
-    table.delete_tag("x")
+    table.tags.delete("x")
     assert _sidecars(root) == _named_sidecars(root)
     assert not before & _sidecars(root)
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
     assert table.count() == 11
 
 
@@ -98,12 +98,13 @@ def test_pypaimon_and_we_write_in_turn(tmp_path: Path, pypaimon: Pypaimon, kind:
     table = pp.Table.open(root)
     steps: Sequence[Callable[[], object]] = (
         lambda: table.append(rows_with(150, 151)), lambda: table.delete("id = 10"),
-        lambda: table.update({"v": "'x'"}, "id = 20"), lambda: table.compact(full=True), table.compact_manifests,
-        lambda: table.expire_snapshots(retain_max=1), lambda: _clean(table),
+        lambda: table.update({"v": "'x'"}, "id = 20"), lambda: table.compact(full=True),
+        table.maintenance.compact_manifests,
+        lambda: table.snapshots.expire(retain_max=1), lambda: _clean(table),
     )  # fmt: skip
     for number, step in enumerate(steps):
         pypaimon.append("t", rows_with(10 * number, 10 * number + 1))
         step()
         assert _read(pypaimon) == lines(table.scan().to_arrow())
     assert table.count() == 15
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings

@@ -93,8 +93,8 @@ def test_java_and_rust_read_and_write_on_s3(java: Java, server: Server, keyed: b
         assert _read(catalog.table("shop.u"))[-1] == "10\trust 10"
     found = pa.Table.from_batches(context.sql("SELECT id, v FROM c.shop.u")).sort_by("id").to_pylist()
     assert [f"{row['id']}\t{row['v']}" for row in found] == _read(catalog.table("shop.u"))
-    ours.create_tag("now")
-    ours.create_branch("b", "now")
+    ours.tags.create("now")
+    ours.branches.create("b", "now")
     java(options, "write", "shop.u$branch_b", 20, 1, 1)
     branch = catalog.table("shop.u$branch_b")
     branch.append(_rows(21, 1))
@@ -120,30 +120,30 @@ def test_java_reads_what_maintenance_leaves_in_a_store(java: Java, server: Serve
 
     for first in range(0, 12, 3):
         table.append(_rows(first, 6))
-    table.create_tag("early")
+    table.tags.create("early")
     table.delete("id % 5 = 0")
     table.compact(full=True)
     assert same() == 12
-    table.expire_snapshots(retain_max=1, retain_min=1)
-    table.expire_changelogs(everything=True)
-    table.remove_orphan_files("0 s", dry_run=False)
+    table.snapshots.expire(retain_max=1, retain_min=1)
+    table.snapshots.expire_changelogs(everything=True)
+    table.maintenance.remove_orphan_files("0 s", dry_run=False)
     assert same() == 12
-    table.create_branch("b", "early")
+    table.branches.create("b", "early")
     catalog.table("shop.t$branch_b").append(_rows(100, 2))
     assert same("shop.t$branch_b") == 17
-    table.rescale(3)
-    table.compact_manifests()
-    table.analyze()
+    table.maintenance.rescale(3)
+    table.maintenance.compact_manifests()
+    table.maintenance.analyze()
     assert same() == 12
-    table.clone(f"{server.bucket()}/wh/shop.db/c", storage_options=server.options())
-    table.clone(f"{root}/wh/shop.db/c", storage_options=server.options())
+    table.maintenance.clone(f"{server.bucket()}/wh/shop.db/c", storage_options=server.options())
+    table.maintenance.clone(f"{root}/wh/shop.db/c", storage_options=server.options())
     assert same("shop.c") == 12
-    table.rollback(tag="early")
+    table.snapshots.rollback(tag="early")
     assert same() == 15
-    table.fast_forward("b")
+    table.branches.fast_forward("b")
     java(options, "write", "shop.t", 200, 2, 1)
     assert same() == 19
-    assert catalog.table("shop.t").verify(deep=True).ok
+    assert catalog.table("shop.t").maintenance.verify(deep=True).ok
 
 
 @pytest.fixture(params=[*(pytest.param(n, marks=pytest.mark.long) for n in ("sqlite", "mariadb")), "postgres"])
@@ -189,7 +189,7 @@ def test_java_beside_us_in_a_jdbc_catalog(
         java(javas, "write", "shop.t", 0, 1, commits)
         list(writing)
     table = catalog.table("shop.t")
-    assert len(table.snapshots()) == 3 * commits
+    assert len(table.snapshots.list()) == 3 * commits
     expected = sorted([*range(commits), *(10_000 + i % commits for i in range(2 * commits))])
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected
     assert sorted(int(line.split("\t")[0]) for line in java(javas, "read", "shop.t")) == expected

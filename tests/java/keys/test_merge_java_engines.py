@@ -88,7 +88,7 @@ def test_a_level_that_was_merged_with_those_above_it_hides_them(
         table = pp.Table.open(tmp_path / "db.db" / name)
         assert in_order(lines(table.scan().to_arrow())) == reply.lines, name
         assert in_order(lines(table.scan(filter="b = 3").to_arrow())) == [x for x in reply.lines if '"b":3,' in x], name
-        levels.add(tuple(sorted(live_of(table.store, table.snapshot())["level"].to_pylist())))
+        levels.add(tuple(sorted(live_of(table._store, table.snapshots.latest())["level"].to_pylist())))
     assert max(map(len, levels)) > 2, levels
 
 

@@ -75,15 +75,15 @@ def _streamed(reply: Any) -> list[str]:
 
 
 def _changes(table: pp.Table, start: int) -> list[str]:
-    between = {"incremental-between": f"{start - 1},{table.store.latest_snapshot_id()}"}
-    rows = table.audit_log(options=between).to_arrow()
+    between = {"incremental-between": f"{start - 1},{table._store.latest_snapshot_id()}"}
+    rows = table.system.audit_log(options=between).to_arrow()
     found = json_rows(rows.rename_columns(["_kind" if n == "rowkind" else n for n in rows.schema.names]))
     return in_order(map(dumps, found))
 
 
 def _expire(table: pp.Table, retain: int) -> None:
-    table.expire_snapshots(retain_max=retain, retain_min=retain)
-    table.expire_changelogs(older_than=2**62)
+    table.snapshots.expire(retain_max=retain, retain_min=retain)
+    table.snapshots.expire_changelogs(older_than=2**62)
 
 
 def _names(root: Path) -> set[str]:
@@ -104,8 +104,8 @@ def test_the_same_stays(oracle: Oracle, tmp_path: Path) -> None:
             streams = {}
             for name, table in tables.items():
                 theirs = _open(tmp_path / f"java-{name}")
-                ids = changelog_ids(table.store)
-                assert ids == changelog_ids(theirs.store), (name, turn)
+                ids = changelog_ids(table._store)
+                assert ids == changelog_ids(theirs._store), (name, turn)
                 assert _names(Path(table.path)) == _names(Path(theirs.path)), (name, turn)
                 for id_ in ids:
                     mine, other = (json.loads(Path(t.path, f"changelog/changelog-{id_}").read_text())
@@ -113,11 +113,11 @@ def test_the_same_stays(oracle: Oracle, tmp_path: Path) -> None:
                     mine.pop("operation", None)  # a member of Java 2
                     other.pop("operation", None)
                     assert mine == other, (name, turn)
-                assert set(table_files(table.store)) <= files_there(Path(table.path)), (name, turn)
-                assert table.verify(deep=True).ok, (name, turn)
+                assert set(table_files(table._store)) <= files_there(Path(table.path)), (name, turn)
+                assert table.maintenance.verify(deep=True).ok, (name, turn)
                 streams[name] = [_stream(batch, tmp_path / f"{w}{name}", ids[0]) for w in ("", "java-")]
         for name, (ours, theirs_) in streams.items():
-            start = changelog_ids(tables[name].store)[0]
+            start = changelog_ids(tables[name]._store)[0]
             assert _changes(tables[name], start) == _streamed(ours) == _streamed(theirs_), (name, turn)
             if turn:  # go on with what Java has left
                 shutil.rmtree(tmp_path / name)
@@ -132,23 +132,23 @@ def test_the_same_stays(oracle: Oracle, tmp_path: Path) -> None:
 def test_java_knows_what_is_left(oracle: Oracle, tmp_path: Path, name: str) -> None:
     """No file that is left is an orphan to Java, which rolls back, and expires all, as is done here."""
     table = _make(tmp_path / name, name)
-    table.create_tag("old", 4)
+    table.tags.create("old", 4)
     _expire(table, 2)
     before, rows = files_there(Path(table.path)), rows_of(table, tag="old")
     assert oracle.program("MaintenanceOracle", "orphans", table.path) == []
     assert files_there(Path(table.path)) == before
     ours, theirs = (shutil.copytree(tmp_path / name, tmp_path / f"{who}-{name}") / "db.db/t" for who in ("our", "java"))
     oracle.program("MaintenanceOracle", "changelogs", theirs)
-    pp.Table.open(ours).expire_changelogs(everything=True)
-    assert changelog_ids(pp.Table.open(theirs).store) == []
+    pp.Table.open(ours).snapshots.expire_changelogs(everything=True)
+    assert changelog_ids(pp.Table.open(theirs)._store) == []
     has_all(pp.Table.open(theirs))
     is_exact(pp.Table.open(ours))
     assert _names(ours) <= _names(theirs)
-    for target in (table.store.snapshot_ids()[-2], "old"):
+    for target in (table._store.snapshot_ids()[-2], "old"):
         rolled = shutil.copytree(tmp_path / name, tmp_path / f"{target}-{name}") / "db.db/t"
         oracle.program("MaintenanceOracle", "rollback", rolled, target)
-        table.rollback(target)
-        assert changelog_ids(pp.Table.open(rolled).store) == changelog_ids(table.store)
+        table.snapshots.rollback(target)
+        assert changelog_ids(pp.Table.open(rolled)._store) == changelog_ids(table._store)
         assert rows_of(table) == rows_of(pp.Table.open(rolled))
         named_only(table)
         there = _names(rolled)

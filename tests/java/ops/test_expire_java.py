@@ -60,12 +60,12 @@ def test_the_same_files_stay(oracle: Oracle, tmp_path: Path, tagged: bool) -> No
     if tagged:
         with oracle.batch() as batch:
             for name, table in tables.items():
-                for id_ in table.store.snapshot_ids()[1::3]:
+                for id_ in table._store.snapshot_ids()[1::3]:
                     batch.tag(tmp_path / name, "db.t", f"at{id_}", snapshot=id_)
                 if "changelog" not in name:  # Java takes away what the branch's first snapshot has of it
-                    batch.branch(tmp_path / name, "db.t", "b", tag=f"at{table.store.snapshot_ids()[1]}")
+                    batch.branch(tmp_path / name, "db.t", "b", tag=f"at{table._store.snapshot_ids()[1]}")
     before = {name: rows_of(table) for name, table in tables.items()}
-    at_tags = {name: {tag: rows_of(table, tag=tag) for tag in table.tags()} for name, table in tables.items()}
+    at_tags = {name: {tag: rows_of(table, tag=tag) for tag in table.tags.list()} for name, table in tables.items()}
     for name, table in tables.items():
         table.append(_rows(60, 3, 1))
         table.delete("k = 61") if "changelog" not in name else table.append(_rows(61, 2, 5))
@@ -77,13 +77,13 @@ def test_the_same_files_stay(oracle: Oracle, tmp_path: Path, tagged: bool) -> No
             batch.expire(tmp_path / f"java-{name}", "db.t", 2)
     for name, table in tables.items():
         theirs = pp.Table.open(tmp_path / f"java-{name}" / "db.db" / "t")
-        table.expire_snapshots(retain_max=2, retain_min=2)
+        table.snapshots.expire(retain_max=2, retain_min=2)
         there = {Path(f).relative_to(table.path) for f in files_there(Path(table.path))}
         java = {Path(f).relative_to(theirs.path) for f in files_there(Path(theirs.path))}
         assert there <= java, name
-        assert set(table_files(table.store)) == files_there(Path(table.path)), name
+        assert set(table_files(table._store)) == files_there(Path(table.path)), name
         orphans = {str(Path(theirs.path) / f) for f in java - there}
-        assert orphans.isdisjoint(table_files(theirs.store)), name
+        assert orphans.isdisjoint(table_files(theirs._store)), name
     with oracle.batch() as batch:
         reads = {name: batch.read(tmp_path / name, "db.t") for name in tables}
         tags = {n: {tag: batch.read(tmp_path / n, "db.t", tag=tag) for tag in at_tags[n]} for n in tables}
@@ -102,12 +102,12 @@ def test_the_same_directories_stay_when_a_tag_goes(oracle: Oracle, tmp_path: Pat
         options = {"snapshot.clean-empty-directories": clean, "write-only": "true"}
         table = pp.Table.create(place, _SCHEMA, partition_by=["p"], options=options)
         table.append(_rows(0, 6, 1))
-        table.create_tag("x")
+        table.tags.create("x")
         table.overwrite(_rows(0, 6, 2).filter(pc.field("p") == 1))
-        table.expire_snapshots(retain_max=1)
+        table.snapshots.expire(retain_max=1)
         shutil.copytree(place, copy)
         oracle.program("MaintenanceOracle", "delete-tag", copy, "x")
-        table.delete_tag("x")
+        table.tags.delete("x")
         there = {str(path.relative_to(place)) for path in place.glob("p=*/**/")}
         java = {str(path.relative_to(copy)) for path in copy.glob("p=*/**/")}
         assert there == java, clean

@@ -70,7 +70,7 @@ def _evolved(path: Path) -> pp.Table:
     table.alter(rename_columns={"color": "hue"}, change_types={"size": "BIGINT"})
     table.append(pa.table(_columns(range(900, 901)), names=["id", "hue", "size", "price"]))
     table.alter(INDEXES)
-    summary = table.rewrite_file_index()
+    summary = table.index.build()
     assert (summary.rewritten, summary.built) == (3, 15)
     return table
 
@@ -96,7 +96,7 @@ def test_java_and_rust_read_what_was_rewritten(oracle: Oracle, tmp_path: Path) -
         assert lines(table.scan(from_oracle(f, table.schema.fields)).to_arrow()) == reply.lines, f
     compared = 0
     for file, filters, reply in zip(files, asked, answers, strict=True):
-        source = index_source(table.store.io, file)
+        source = index_source(table._store.io, file)
         assert source is not None
         index = FileIndex.open(source)
         for f, java in zip(filters, reply.values, strict=True):
@@ -129,11 +129,11 @@ def test_java_goes_on_with_tables_that_were_rewritten(oracle: Oracle, tmp_path: 
         table = tables[name] = pp.Table.open(tmp_path / name / "db.db" / "t")
         column = table.schema.fields[0].name
         table.alter({"file-index.bitmap.columns": column})
-        table.rewrite_file_index()
+        table.index.build()
         table.alter(unset_options=["file-index.bitmap.columns"])
-        table.rewrite_file_index()
+        table.index.build()
         table.alter({"file-index.bitmap.columns": column})
-        assert table.rewrite_file_index().snapshot_id is not None
+        assert table.index.build().snapshot_id is not None
     expected = {name: lines(table.scan().to_arrow()) for name, table in tables.items()}
     first = {name: table.scan(limit=1).to_arrow().to_pylist() for name, table in tables.items()}
     with oracle.batch() as batch:
@@ -178,14 +178,14 @@ def test_java_reads_merges_and_compacts_key_tables_whose_indexes_were_rewritten(
     table.compact(options={"compaction.size-ratio": "0", "compaction.force-up-level-0": "true"})
     table.append(_keyed(range(200, 250), 0, "-D"), options=kinds)
     table.append(_keyed(range(220, 230), 2), options=kinds)
-    before = {row["file_name"]: row for row in live_of(table.store, table.snapshot()).to_pylist()}
+    before = {row["file_name"]: row for row in live_of(table._store, table.snapshots.latest()).to_pylist()}
     assert len({row["level"] for row in before.values()}) == 3
     rows = lines(table.scan().to_arrow())
     table.alter(_OTHER, ["file-index.bloom-filter.columns"])
-    summary = table.rewrite_file_index()
+    summary = table.index.build()
     assert (summary.rewritten, summary.built, summary.dropped) == (4, 12, 4)
-    assert table.rewrite_file_index().snapshot_id is None
-    after = {row["file_name"]: row for row in live_of(table.store, table.snapshot()).to_pylist()}
+    assert table.index.build().snapshot_id is None
+    after = {row["file_name"]: row for row in live_of(table._store, table.snapshots.latest()).to_pylist()}
     indexes = {"extra_files": [], "embedded_index": None}
     assert {name: row | indexes for name, row in after.items()} == {n: row | indexes for n, row in before.items()}
     filters = [
@@ -210,4 +210,4 @@ def test_java_reads_merges_and_compacts_key_tables_whose_indexes_were_rewritten(
     with oracle.batch() as batch:
         batch.add("compact", warehouse, "db.t", "--option", "write-only=false")
     compare()
-    assert {row["level"] for row in live_of(table.store, table.snapshot()).to_pylist()} == {5}
+    assert {row["level"] for row in live_of(table._store, table.snapshots.latest()).to_pylist()} == {5}

@@ -137,7 +137,7 @@ def test_java_reads_what_was_migrated(oracle: Oracle, tmp_path: Path) -> None:
         make(source)
         pp.migrate(str(source), str(tmp_path / name / "db.db/t"))
         tables[name] = pp.Table.open(tmp_path / name / "db.db/t")
-        assert tables[name].verify(deep=True).ok, str(tables[name].verify(deep=True))
+        assert tables[name].maintenance.verify(deep=True).ok, str(tables[name].maintenance.verify(deep=True))
     written = pq.read_table(tmp_path / "source/parquet/wide.parquet").drop_columns("nothing")
     assert tables["parquet"].scan(limit=2).to_arrow().equals(written.cast(tables["parquet"].arrow_schema))
     assert tables["parquet"].scan().count() == 10
@@ -175,6 +175,6 @@ def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:
             batch.compact(tmp_path / name, "db.t")
         reads = [batch.read(tmp_path / name, "db.t") for name in ("evolved", "partitioned")]
     assert [read.lines for read in reads] == list(before.values())
-    assert evolved.snapshot().id == 2
+    assert evolved.snapshots.latest().id == 2
     for table in (evolved, partitioned):
         assert lines(table.scan().to_arrow()) == before[table.path]

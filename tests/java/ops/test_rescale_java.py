@@ -50,7 +50,7 @@ def test_java_goes_on_with_key_tables_that_were_rescaled(oracle: Oracle, tmp_pat
                 java_writes(name)
             before[name] = batch.read(tmp_path, f"db.{name}")
     for path in tables.values():
-        assert pp.Table.open(path).rescale(3).partitions == 1
+        assert pp.Table.open(path).maintenance.rescale(3).partitions == 1
     with oracle.batch() as batch:
         after = {name: batch.read(tmp_path, f"db.{name}") for name in tables}
         for name in tables:
@@ -76,7 +76,7 @@ def test_java_goes_on_with_buckets_of_append_tables(oracle: Oracle, tmp_path: Pa
     table.append(pa.table({"p": [k % 2 for k in range(60)], "k": range(60), "v": ["a"] * 60}, _APPEND))
     table.delete("k < 9")
     table.alter({"bucket": "6"})
-    table.rescale(where="p = 1")
+    table.maintenance.rescale(where="p = 1")
     more = [{"p": 1, "k": k, "v": "b"} for k in range(60, 80)]
     keys = {bool(bucket < 2): k for k, bucket in enumerate(bucket_of([pa.array(range(40))], [parse_type("BIGINT")], 6))}
     where: dict[str, Any] = {"op": "eq", "field": "k", "literals": [33]}
@@ -93,7 +93,7 @@ def test_java_goes_on_with_buckets_of_append_tables(oracle: Oracle, tmp_path: Pa
     # Java looks at the bucket that it writes to, and only there refuses another number.
     assert {(f.partition[-8], f.total_buckets) for f in table.scan().plan().files} == {(0, 2), (0, 6), (1, 6), (5, 6)}
     assert table.count(f"k = {keys[False]} AND v = 'c'") == 1
-    assert table.rescale(4).partitions == 3
+    assert table.maintenance.rescale(4).partitions == 3
     assert last.lines == _sorted(table)
 
 
@@ -112,13 +112,13 @@ def test_what_java_rescaled_is_read_and_written(oracle: Oracle, tmp_path: Path, 
         path.write_text("".join(dumps(row) + "\n" for row in ones))
         batch.add("write", tmp_path, "db.t", path, "--overwrite-partition", "p=1")
     table = pp.Table.open(tmp_path / "db.db" / "t")
-    assert [row["total_buckets"] for row in table.system("partitions").to_pylist()] == [2, 5]
+    assert [row["total_buckets"] for row in table.system.read("partitions").to_pylist()] == [2, 5]
     for k in (0, 7, 33, 34, 79):
         plan = table.scan(f"p = {k % 2} AND k = {k}").plan()
         assert len(plan.files) == 1
         assert table.scan(f"k = {k}").to_arrow().to_pylist() == [rows[k]]
     table.append(pa.table({"p": [1, 3], "k": [81, 83], "v": ["b", "b"]}, schema))
-    assert table.rescale(4).partitions == 3
+    assert table.maintenance.rescale(4).partitions == 3
     table.append(pa.table({"p": [0, 1], "k": [82, 85], "v": ["b", "b"]}, schema))
     with oracle.batch() as batch:
         batch.write(tmp_path, "db.t", [{"p": 0, "k": 86, "v": "c"}])

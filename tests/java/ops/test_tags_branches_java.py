@@ -35,26 +35,26 @@ def test_java_reads_and_writes_after_a_rollback_to_a_tag_was_stopped(
     table = pp.Table.create(tmp_path / "db.db/t", _SCHEMA)
     for number in range(6):
         table.append(_rows(number))
-    table.create_tag("x", 3)
-    table.expire_snapshots(retain_max=retained)
+    table.tags.create("x", 3)
+    table.snapshots.expire(retain_max=retained)
     delete = LocalFileIO.delete
 
     def stopping(io: LocalFileIO, paths: Iterable[str]) -> None:
         gone = list(paths)
         delete(io, gone)
-        if gone == [table.store.paths.snapshot(6)]:
+        if gone == [table._store.paths.snapshot(6)]:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalFileIO, "delete", stopping)
     with pytest.raises(KeyboardInterrupt):
-        table.rollback(tag="x")
+        table.snapshots.rollback(tag="x")
     monkeypatch.undo()
     with oracle.batch() as batch:
         stopped = batch.read(tmp_path, "db.t")
         batch.write(tmp_path, "db.t", _rows(9))
     assert stopped.lines == lines(table.scan(snapshot=5).to_arrow())
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [0, 1, 2, 3, 4, 9]
-    table.rollback(tag="x")
+    table.snapshots.rollback(tag="x")
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [0, 1, 2]
 
 
@@ -64,11 +64,11 @@ def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:
         table = pp.Table.create(tmp_path / name / "db.db/t", _SCHEMA, primary_key=key, options=options)
         for number in range(4):
             table.append(_rows(number, number + 10))
-        table.create_tag("old", 2)
-        table.create_tag("short", retain="1 d")
+        table.tags.create("old", 2)
+        table.tags.create("short", retain="1 d")
         table.delete("k = 3")
-        table.expire_snapshots(retain_max=1)
-        table.create_branch("b", "old")
+        table.snapshots.expire(retain_max=1)
+        table.branches.create("b", "old")
         branch = pp.Table.open(table.path, branch="b")
         branch.append(_rows(50))
         branch.delete("k = 0")
@@ -88,10 +88,10 @@ def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:
         rows = branches[name].scan().to_arrow()
         assert reads[name, "branch"].lines == lines(rows.filter(pa.compute.not_equal(rows["k"], 60)))
         assert 60 in rows["k"].to_pylist()
-        table.rollback("java")
+        table.snapshots.rollback("java")
         table.append(_rows(80))
-        branches[name].expire_snapshots(retain_max=1)
-        table.delete_tag("old")
+        branches[name].snapshots.expire(retain_max=1)
+        table.tags.delete("old")
         has_all(table)
     with oracle.batch() as batch:
         after = {name: batch.read(tmp_path / name, "db.t") for name in tables}
@@ -102,8 +102,8 @@ def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:
         assert after[name].lines == lines(rows.filter(pa.compute.not_equal(rows["k"], 90)))
         assert {80, 90} <= set(rows["k"].to_pylist())
         assert 70 not in rows["k"].to_pylist()
-        table.fast_forward("b")
-        table.delete_branch("b")
+        table.branches.fast_forward("b")
+        table.branches.delete("b")
         has_all(table)
     with oracle.batch() as batch:
         last = {name: batch.read(tmp_path / name, "db.t") for name in tables}

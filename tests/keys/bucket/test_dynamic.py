@@ -85,9 +85,9 @@ def test_buckets_are_filled_one_after_the_other(tmp_path: Path) -> None:
     assert _sizes(table) == [100, 100, 50]
     table.append(_rows(range(200, 320), 1))
     assert _sizes(table) == [100, 100, 100, 20]
-    before = table.snapshot()
+    before = table.snapshots.latest()
     table.append(_rows(range(320), 2))
-    assert table.snapshot().index_manifest == before.index_manifest
+    assert table.snapshots.latest().index_manifest == before.index_manifest
     assert _values(table) == dict.fromkeys(range(320), 2)
 
 
@@ -129,7 +129,7 @@ def test_options_that_no_table_can_have(tmp_path: Path, option: str) -> None:
         table.append(_rows(range(3)), options={option: "0"})
     with pytest.raises(OptionError, match="all that it may have"):
         table.append(_rows(range(40_000)), options={_TARGET: "1"})
-    assert not table.snapshots()
+    assert not table.snapshots.list()
 
 
 def test_tasks_that_see_any_key_agree(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_key_is_in_one_bucket(
         model.update(new)
         assert _values(table) == model
         bucket_keys(table)
-    needed = {Path(name) for name in table_files(table.store) if "/index/" in name}
+    needed = {Path(name) for name in table_files(table._store) if "/index/" in name}
     assert needed == {*Path(table.path, "index").glob("*")}
 
 
@@ -302,8 +302,8 @@ def test_a_commit_that_is_made_again_is_one(tmp_path: Path) -> None:
         assert _sizes(table) == [count]
     names = {
         entry.file_name
-        for snapshot in table.snapshots()
-        for entry in table.store.read_index_manifest(snapshot.index_manifest)
+        for snapshot in table.snapshots.list()
+        for entry in table._store.read_index_manifest(snapshot.index_manifest)
     }
     assert {path.name for path in (tmp_path / "t" / "index").iterdir()} == names
 
@@ -358,7 +358,7 @@ def test_jobs_that_are_killed_leave_every_key_in_one_bucket(tmp_path: Path) -> N
             assert any(multiprocessing.connection.wait(heard, 120))
             time.sleep(random.uniform(0, 0.3))
         assert len(_values(table)) == sum(map(len, bucket_keys(table).values()))
-    assert {*map(str, (path / "index").iterdir())} >= {name for name in table_files(table.store) if "/index/" in name}
+    assert {*map(str, (path / "index").iterdir())} >= {name for name in table_files(table._store) if "/index/" in name}
 
 
 @pytest.mark.parametrize("damage", [b"", b"123", bytes(44)])

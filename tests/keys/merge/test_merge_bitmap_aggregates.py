@@ -178,7 +178,7 @@ def test_bytes_that_are_no_bitmap_are_refused_by_the_write(tmp_path: Path, colum
     with pytest.raises(SchemaError, match=rf"column '{column}'.*row 3 of the data") as refused:
         table.append([_sets((1, _SHORT, _LONG), (2, None, _LONG)).to_batches()[0], _sets(row).to_batches()[0]])
     assert "rbm" in str(refused.value)
-    assert len(table.snapshots()) == 1
+    assert len(table.snapshots.list()) == 1
     table.append(_sets((2, _SHORT, None)))
     assert table.scan().to_arrow()["short"].to_pylist() == [_SHORT, _SHORT]
 

@@ -113,4 +113,4 @@ def test_bytes_that_are_no_sketch_are_refused_by_the_write(library: Any, tmp_pat
     table.append([{"id": 1, "s": sketch(library, name, range(9))}, {"id": 2, "s": None}])
     with pytest.raises(SchemaError, match=rf"column 's'.*{name}.*first in row 2 of the data"):
         table.append([{"id": 1, "s": sketch(library, name, range(9))}, {"id": 2, "s": b"nothing"}])
-    assert len(table.snapshots()) == 1
+    assert len(table.snapshots.list()) == 1

@@ -34,7 +34,7 @@ def _files(table: pp.Table, entries: tuple[IndexEntry, ...] = (), gone: str = ""
             "row_count": pa.array(list(row_counts.values()), pa.int64()),
         }
     )
-    return VectorFiles(table.store, table.schema, TableOptions(table.options), entries, live)
+    return VectorFiles(table._store, table.schema, TableOptions(table.options), entries, live)
 
 
 def _held(table: pp.Table, entries: tuple[IndexEntry, ...]) -> dict[str, tuple[int, list[int]]]:

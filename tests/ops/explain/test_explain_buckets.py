@@ -21,7 +21,7 @@ def _table(path: Path, *, keys: bool, **options: str) -> pp.Table:
     own = {} if keys else {"bucket-key": "id"}
     table = pp.Table.create(path, SCHEMA, partition_by=["p"], options={"bucket": "16", **own, **options}, **shape)
     table.append(pa.table({"p": [0] * 8, "id": range(8)}, SCHEMA))
-    bucket = ManifestReader(table.store).live_files(table.snapshot())["bucket"][0].as_py()
+    bucket = ManifestReader(table._store).live_files(table.snapshots.latest())["bucket"][0].as_py()
     mod = options.get("bucket-function.type") == "mod"
     ids = [*range(100), *(range(bucket, 16_000, 16) if mod else ())]
     table.append(pa.table({"p": [1] * len(ids), "id": ids}, SCHEMA))
@@ -46,7 +46,7 @@ def test_buckets_that_a_filter_needs(keys: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("filter_", [None, "id = 5", "p = 1"])
 def test_how_evenly_rows_lie(keys: bool, filter_: str | None, tmp_path: Path) -> None:
     table = _table(tmp_path / "t", keys=keys, **{"bucket-function.type": "mod"})
-    live = ManifestReader(table.store).live_files(table.snapshot()).to_pylist()
+    live = ManifestReader(table._store).live_files(table.snapshots.latest()).to_pylist()
     rows, size = {}, {}
     for file in live:
         rows[file["partition"], file["bucket"]] = file["row_count"]
@@ -81,7 +81,7 @@ def test_tables_without_buckets_have_no_skew(tmp_path: Path) -> None:
 
 def test_partitions_of_different_numbers_of_buckets(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", keys=True)
-    table.rescale(4, where="p = 0")
+    table.maintenance.rescale(4, where="p = 0")
     e = table.explain("id = 5")
     assert e.skew is not None and (e.skew.buckets, e.skew.partitions) == (20, 2)
     (step,) = [step for step in e.steps if step.name == "buckets"]

@@ -62,7 +62,7 @@ def test_levels_above_0_are_one_sorted_run_each() -> None:
 
 def _level_0(table: pp.Table) -> tuple[int, pp.Table]:
     """A snapshot that holds files that batch reads don't see, and how many these are."""
-    for snapshot in reversed(table.snapshots()):
+    for snapshot in reversed(table.snapshots.list()):
         files = table.scan(snapshot=snapshot.id).plan().steps[0].files
         seen = len(table.scan(snapshot=snapshot.id).plan().files)
         if seen < files:

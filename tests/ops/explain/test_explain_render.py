@@ -188,7 +188,9 @@ def test_a_page_fits_phones(small: pp.Table) -> None:
     page = small.explain("color = 'red'").page
     assert 'name="viewport" content="width=device-width,initial-scale=1"' in page
     assert page.count("<tr ") == page.count('<tr style="display:flex;flex-wrap:wrap;') > 2
-    assert "overflow-wrap:anywhere" in page and "<text" not in page + small.layout().page  # texts of pictures shrink
+    assert (
+        "overflow-wrap:anywhere" in page and "<text" not in page + small.index.layout().page
+    )  # texts of pictures shrink
     assert "prefers-color-scheme:dark" in page and "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
@@ -211,11 +213,11 @@ def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
     quoted = table.explain(r"s = 'it\'s $HOME' OR s = 's1'")
     assert "$HOME" in quoted.hint and _runs(quoted.hint), quoted.hint
     many = ", ".join(f"'s{n}'" for n in range(100))
-    assert table.explain(f"id < 500 AND s IN ({many})").hint.endswith("table.index_advise([filter])")
+    assert table.explain(f"id < 500 AND s IN ({many})").hint.endswith("table.index.advise([filter])")
     assert _Checker(plain.page).text.index(plain.verdict) < _Checker(plain.page).text.index("id < 10")
     assert not table.explain().hint and "No index" not in table.explain("id < 0").page
     table.alter({"file-index.bloom-filter.columns": "s"})
-    table.rewrite_file_index()
+    table.index.build()
     costly = table.explain("s = 's1' OR s = 's2'")
     assert costly.verdict.startswith("Reads up to ") and not costly.hint
     assert "0 of 2 files skipped; the indexes cost more than they saved here (0 B of data for " in costly.verdict

@@ -64,7 +64,7 @@ def table(base: pp.Table) -> pp.Table:
 
 
 def _advise(table: pp.Table, *filters: str, **more: Any) -> AdviceReport:
-    return table.index_advise(filters, **more)
+    return table.index.advise(filters, **more)
 
 
 def _only(report: AdviceReport) -> Advice:
@@ -103,7 +103,7 @@ def test_each_rule(table: pp.Table, filter_: str, action: str, index_type: str |
             table.alter(dict(report.set_options))
             again = _only(_advise(table, filter_, files=4))
             assert (again.action, again.index_type) == ("keep", index_type)
-            cost = table.index_cost(filters=[filter_], files=4).filters[0]
+            cost = table.index.cost(filters=[filter_], files=4).filters[0]
             assert cost.rows_kept <= cost.rows / 2
         finally:
             table.alter(unset_options=[k for k in table.options if k.startswith("file-index.")])
@@ -131,7 +131,7 @@ def test_what_is_configured_is_kept_made_smaller_or_dropped(table: pp.Table) -> 
         "file-index.bitmap.columns": "color,user", "file-index.bloom-filter.columns": "user,color,m[kind]",
         "file-index.bloom-filter.m.items": "50", "file-index.range-bitmap.columns": "amount,sorted",
         "file-index.bitmap.color.version": "1"})  # fmt: skip
-    report = table.index_advise(
+    report = table.index.advise(
         [RecordedFilter("color = 'color 7' AND amount < 3", 5), RecordedFilter("user = 'user 7'", 2),
          RecordedFilter("nothing = 1"), RecordedFilter("sorted > ")], files=4)  # fmt: skip
     assert {(a.action, a.column, a.index_type) for a in report.advice} == {
@@ -202,7 +202,7 @@ def test_cost_of_indexes_that_are_not_there(table: pp.Table) -> None:
         "file-index.bloom-filter.columns": "user", "file-index.bloom-filter.user.items": str(ROWS),
     }  # fmt: skip
     filters = ["color = 'color 7'", "price < 10 AND color = 'color 7'", "user = 'user 25000'", "sorted = 7", "true"]
-    report = table.index_cost(options, filters, files=2)
+    report = table.index.cost(options, filters, files=2)
     assert (report.files, report.rows, report.sampled_files, report.sampled_rows) == (4, 4 * ROWS, 2, 2 * ROWS)
     assert (report.embedded, report.side) == (0, 2)
     sizes = {(c.column, c.index_type): c for c in report.indexes}
@@ -227,12 +227,12 @@ def test_cost_of_indexes_that_are_not_there(table: pp.Table) -> None:
 
 def test_cost_of_what_is_configured(table: pp.Table) -> None:
     table.alter({"file-index.bitmap.columns": "flag", "file-index.in-manifest-threshold": "1mb"})
-    report = table.index_cost(files=4)
+    report = table.index.cost(files=4)
     assert (report.embedded, report.side, [c.column for c in report.indexes]) == (4, 0, ["flag"])
-    assert table.index_cost({"file-index.in-manifest-threshold": "1b"}).indexes == []
+    assert table.index.cost({"file-index.in-manifest-threshold": "1b"}).indexes == []
     table.alter(rename_columns={"color": "hue"})
     try:
-        report = table.index_cost({"file-index.bitmap.columns": "hue"}, ["hue = 'color 3'"], files=1)
+        report = table.index.cost({"file-index.bitmap.columns": "hue"}, ["hue = 'color 3'"], files=1)
         assert [c.column for c in report.indexes] == ["hue"]
         assert report.filters[0].rows_kept == report.filters[0].rows_matching > 0
     finally:
@@ -241,11 +241,11 @@ def test_cost_of_what_is_configured(table: pp.Table) -> None:
 
 def test_cost_of_what_is_wrong(table: pp.Table) -> None:
     with pytest.raises(UnknownColumnError, match="no column colour"):
-        table.index_cost({"file-index.bitmap.columns": "colour"})
+        table.index.cost({"file-index.bitmap.columns": "colour"})
     with pytest.raises(PredicateError, match="nothing"):
-        table.index_cost(filters=["nothing = 1"])
+        table.index.cost(filters=["nothing = 1"])
     with pytest.raises(OptionError, match="at least one file"):
-        table.index_cost(files=0)
+        table.index.cost(files=0)
 
 
 def test_samples_are_spread_and_stable() -> None:
@@ -262,10 +262,10 @@ def test_an_index_larger_than_the_data_is_noted(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("wide", pa.string())]))
     for _ in range(3):
         table.append(pa.table({"wide": [values[i] for i in rng.permutation(6_000)]}))
-    report = table.index_advise([f"wide = '{values[77]}'"])
+    report = table.index.advise([f"wide = '{values[77]}'"])
     (advice,) = report.advice
     assert (advice.action, advice.index_type) == ("add", "range-bitmap")
-    data = sum(table.system("files").column("file_size_in_bytes").to_pylist())
+    data = sum(table.system.read("files").column("file_size_in_bytes").to_pylist())
     assert advice.bytes > 2 * data
     assert [note.split(":")[0] for note in report.notes] == ["range-bitmap of wide"]
 
@@ -281,11 +281,11 @@ def test_cost_foretells_what_a_rebuild_does(tmp_path: Path) -> None:
         "file-index.bloom-filter.user.items": str(ROWS),
     }
     filters = ["color = 'color 7'", "price < 0.5", "amount IN (3, 5) AND color <> 'color 1'", "user = 'user 25000'"]
-    cost = built.index_cost(indexes, filters, files=3)
+    cost = built.index.cost(indexes, filters, files=3)
     built.alter(indexes)
-    summary = built.rewrite_file_index()
+    summary = built.index.build()
     sizes: dict[tuple[str, str], int] = {}
-    for item in built.index_dump():
+    for item in built.index.dump():
         sizes[item.column, item.index_type] = sizes.get((item.column, item.index_type), 0) + item.size
     assert {(c.column, c.index_type): c.bytes for c in cost.indexes} == sizes
     assert summary.built == 12
@@ -302,8 +302,8 @@ def test_indexes_that_outgrow_the_data_are_told_once_and_before(
     table = pp.Table.create(tmp_path / "t", rows.schema)
     table.append(rows)
     advice = "file-index.bloom-filter.s.items is 1,000,000, and a file has 1,000 rows: set it to the distinct values"
-    assert advice in table.index_cost(options).size_advice
-    assert not table.index_cost({**options, "file-index.bloom-filter.s.items": "7"}).size_advice
+    assert advice in table.index.cost(options).size_advice
+    assert not table.index.cost({**options, "file-index.bloom-filter.s.items": "7"}).size_advice
     assert main(["index", "cost", table.path, "--option", "file-index.bloom-filter.columns=s"]) == 0
     assert f"the indexes are larger than the data: {advice}" in capsys.readouterr().out
     assert not caplog.messages
@@ -318,26 +318,26 @@ def test_indexes_that_outgrow_the_data_are_told_once_and_before(
     rewritten = pp.Table.create(tmp_path / "rewritten", rows.schema)
     rewritten.append(rows)
     rewritten.alter(options)
-    rewritten.rewrite_file_index()
+    rewritten.index.build()
     assert [m.startswith(f"{rewritten.path}: the indexes of a file take 58") for m in caplog.messages] == [False, True]
-    both = table.index_cost({"file-index.bloom-filter.columns": "id,s"}).size_advice
+    both = table.index.cost({"file-index.bloom-filter.columns": "id,s"}).size_advice
     assert "bloom-filter.id.items is 1,000,000, file-index.bloom-filter.s.items is 1,000,000, and" in both
-    bitmap = table.index_cost({"file-index.bitmap.columns": "id"}).size_advice
+    bitmap = table.index.cost({"file-index.bitmap.columns": "id"}).size_advice
     assert bitmap.endswith("from file-index.bitmap.columns (it is id) to file-index.bloom-filter.columns")
-    others = table.index_cost({"file-index.bsi.columns": "id", "file-index.range-bitmap.columns": "id"}).size_advice
+    others = table.index.cost({"file-index.bsi.columns": "id", "file-index.range-bitmap.columns": "id"}).size_advice
     assert others.endswith("no filter uses from file-index.bsi.columns and file-index.range-bitmap.columns")
 
 
 @pytest.mark.parametrize(
     "sample",
     [
-        lambda table: table.index_cost(options={"file-index.bitmap.columns": "id"}),
-        lambda table: table.index_advise("id = 3"),
-        lambda table: table.advise_partition("id"),
+        lambda table: table.index.cost(options={"file-index.bitmap.columns": "id"}),
+        lambda table: table.index.advise("id = 3"),
+        lambda table: table.index.advise_partition("id"),
     ],
 )
 def test_a_data_file_that_is_gone(sample: Callable[[pp.Table], object], tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1, 2, 3], "s": ["a", "b", "c"]})
-    Path(table.system("files")["file_path"][0].as_py()).unlink()
+    Path(table.system.read("files")["file_path"][0].as_py()).unlink()
     with pytest.raises(SnapshotNotFoundError, match="a file of the table is gone"):
         sample(table)

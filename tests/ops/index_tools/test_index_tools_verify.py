@@ -108,7 +108,7 @@ def _body(values: list[object], field: DataField, kind: str, options: dict[str, 
 
 def test_what_was_written_is_what_the_data_says(table: pp.Table) -> None:
     seen = Seen()
-    report = table.index_verify(progress=seen)
+    report = table.index.verify(progress=seen)
     assert (report.ok, report.findings) == (True, ())
     assert (report.files, report.indexes, report.rows) == (1, 6, 500)
     assert report.index_bytes > 1000
@@ -124,7 +124,7 @@ def _with_indexes() -> list[str]:
 @pytest.mark.parametrize("name", _with_indexes())
 def test_java_s_indexes_are_what_the_data_says(name: str) -> None:
     """Row by row, of every type, in both versions, primary-key tables included."""
-    report = pp.Table.open(table_path(name)).index_verify()
+    report = pp.Table.open(table_path(name)).index.verify()
     assert report.ok, report.findings
     assert report.indexes > 0
     assert {f.kind for f in report.findings} <= {"unconfigured"}
@@ -176,19 +176,19 @@ def test_an_index_of_other_values_is_stale(
     field = fields["size"] if column == "m[a]" else fields[column]
     options = {"items": "600"} if kind == "bloom-filter" else {}
     _change(table, column, kind, lambda _: _body(values, field, kind, options))
-    report = table.index_verify()
+    report = table.index.verify()
     assert not report.ok
     assert _found(report) == [(column, kind, "stale")]
     assert detail in report.findings[0].detail
     assert report.to_arrow().to_pylist()[0]["fault"] is True
     # and a rebuild puts it right
-    assert table.rewrite_file_index(rebuild=True).built == 6
-    assert table.index_verify().ok
+    assert table.index.build(rebuild=True).built == 6
+    assert table.index.verify().ok
 
 
 def test_a_filter_with_bits_of_other_values_is_stale_but_harmless(table: pp.Table) -> None:
     _change(table, "id", "bloom-filter", lambda body: body[:4] + b"\xff" * (len(body) - 4))
-    (finding,) = table.index_verify().findings
+    (finding,) = table.index.verify().findings
     assert (finding.kind, "values that the file does not have" in finding.detail) == ("stale", True)
 
 
@@ -200,7 +200,7 @@ def test_a_row_under_two_values_is_stale(tmp_path: Path) -> None:
     both = BitMap([0, 1]).serialize()
     entries = struct.pack(">i1si", 1, b"a", 0) + struct.pack(">i1si", 1, b"b", -2)
     _change(table, "c", "bitmap", lambda _: struct.pack(">Bii?", 1, 2, 2, False) + entries + both)
-    (finding,) = table.index_verify().findings
+    (finding,) = table.index.verify().findings
     assert (finding.kind, finding.detail) == ("stale", "1 rows have several values in the index")
 
 
@@ -209,13 +209,13 @@ def test_an_index_of_another_number_of_rows(table: pp.Table, column: str, kind: 
     field = next(f for f in table.schema.fields if f.name == column)
     values = _rows(400).column(column).to_pylist()
     _change(table, column, kind, lambda _: _body(values, field, kind))
-    (finding,) = table.index_verify().findings
+    (finding,) = table.index.verify().findings
     assert (finding.kind, finding.detail) == ("row-count", "the index is of 400 rows, the file has 500")
 
 
 def test_empty_is_right_for_no_value_only(table: pp.Table) -> None:
     _change(table, "size", "bsi", lambda _: None)
-    (finding,) = table.index_verify().findings
+    (finding,) = table.index.verify().findings
     assert (finding.kind, "marked as empty" in finding.detail) == ("stale", True)
 
 
@@ -228,7 +228,7 @@ def test_bodies_that_cannot_be_read_are_corrupt(table: pp.Table) -> None:
         for _ in range(rng.randint(1, 4)):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         _side(table).write_bytes(bytes(data))
-        report = table.index_verify()
+        report = table.index.verify()
         assert report.findings, "every bit matters to somebody"
         kinds |= {f.kind for f in report.findings}
     assert {"corrupt", "stale"} <= kinds <= {"corrupt", "stale", "row-count", "missing", "unconfigured", "unknown"}
@@ -236,48 +236,48 @@ def test_bodies_that_cannot_be_read_are_corrupt(table: pp.Table) -> None:
 
 def test_what_is_not_there(table: pp.Table) -> None:
     table.alter({"file-index.bitmap.columns": "color,m[a],size", "file-index.bloom-filter.columns": "id,color"})
-    report = table.index_verify()
+    report = table.index.verify()
     assert not report.ok
     assert sorted(_found(report)) == [("color", "bloom-filter", "missing"), ("size", "bitmap", "missing")]  # type: ignore[type-var]
     table.alter({"file-index.bitmap.columns": "color"}, [k for k in OPTIONS if "bloom" in k])
-    report = table.index_verify()
+    report = table.index.verify()
     assert report.ok, "an index too many harms nobody"
     assert sorted(_found(report)) == [("id", "bloom-filter", "unconfigured"), ("m[a]", "bitmap", "unconfigured")]  # type: ignore[type-var]
     _side(table).unlink()
-    assert _found(table.index_verify()) == [(None, None, "missing")]
+    assert _found(table.index.verify()) == [(None, None, "missing")]
 
 
 def test_a_file_without_any_index(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", SCHEMA)
     table.append(_rows(10))
-    assert table.index_verify().ok
+    assert table.index.verify().ok
     table.alter({"file-index.bitmap.columns": "color"})
-    assert _found(table.index_verify()) == [("color", "bitmap", "missing")]
+    assert _found(table.index.verify()) == [("color", "bitmap", "missing")]
 
 
 def test_a_data_file_that_cannot_be_read(table: pp.Table) -> None:
     (path,) = Path(table.path).rglob("*.parquet")
     path.write_bytes(b"\0" * path.stat().st_size)
-    report = table.index_verify()
+    report = table.index.verify()
     assert (_found(report), report.ok) == ([(None, None, "data")], False)
     path.unlink()
-    assert _found(table.index_verify()) == [(None, None, "data")]
+    assert _found(table.index.verify()) == [(None, None, "data")]
 
 
 def test_partitions(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", SCHEMA, partition_by=["color"])
     table.append(_rows(20))
     table.alter({"file-index.bitmap.columns": "size"})
-    assert table.index_verify("color = 'c1'").files == 1
+    assert table.index.verify("color = 'c1'").files == 1
     with pytest.raises(OptionError, match="index verify takes conditions on partition columns, and size is none"):
-        table.index_verify("size = 1")
+        table.index.verify("size = 1")
 
 
 # ------------------------------------------------------------------------------------------------------------- dump
 
 
 def test_a_container_is_told_index_by_index(table: pp.Table) -> None:
-    found = {(d.column, d.index_type): d for d in table.index_dump()}
+    found = {(d.column, d.index_type): d for d in table.index.dump()}
     assert set(found) == {
         ("color", "bitmap"), ("m[a]", "bitmap"), ("id", "range-bitmap"), ("color", "range-bitmap"), ("size", "bsi"),
         ("id", "bloom-filter"),
@@ -297,14 +297,14 @@ def test_a_container_is_told_index_by_index(table: pp.Table) -> None:
 
 def test_a_container_that_cannot_be_read_hides_no_other(table: pp.Table) -> None:
     table.append(_rows(100))
-    first, second = sorted(table.system("file_indexes").column("index_file_path").unique().to_pylist())
-    whole = table.index_dump()
+    first, second = sorted(table.system.read("file_indexes").column("index_file_path").unique().to_pylist())
+    whole = table.index.dump()
     for spoil, told in (
         (lambda p: p.write_bytes(b"PAR1" * 10), "not a file-index container"),
         (Path.unlink, "is gone"),
     ):
         spoil(Path(first))
-        found = table.index_dump()
+        found = table.index.dump()
         assert [d for d in found if d.container == second] == [d for d in whole if d.container == second]
         (spoiled,) = [d for d in found if d.container == first]
         assert (spoiled.column, spoiled.index_type, spoiled.start, spoiled.size) == ("", "", -1, 0)
@@ -314,7 +314,7 @@ def test_a_container_that_cannot_be_read_hides_no_other(table: pp.Table) -> None
 def test_damage_stands_with_its_index(table: pp.Table) -> None:
     _change(table, "size", "bsi", lambda _: b"\x01\x00")
     _change(table, "color", "bitmap", lambda _: None)
-    found = {(d.column, d.index_type): d for d in table.index_dump()}
+    found = {(d.column, d.index_type): d for d in table.index.dump()}
     assert "too few" in found["size", "bsi"].facts["error"]
     assert (found["color", "bitmap"].start, found["color", "bitmap"].size, found["color", "bitmap"].facts) == (
         -1,
@@ -328,7 +328,7 @@ def test_damage_stands_with_its_index(table: pp.Table) -> None:
 @requires_shared
 def test_embedded_containers_are_named_by_their_data_file(tmp_path: Path) -> None:
     shutil.copytree(table_path("append_bitmap_v1_embedded"), tmp_path / "t")
-    dumps = pp.Table.open(tmp_path / "t").index_dump()
+    dumps = pp.Table.open(tmp_path / "t").index.dump()
     assert {d.storage for d in dumps} == {"EMBEDDED"}
     assert all(d.container.endswith(".parquet") for d in dumps)
     assert {d.facts["version"] for d in dumps} == {1}

@@ -66,7 +66,7 @@ def _files(table: pp.Table) -> list[PlannedFile]:
 
 
 def _bodies(table: pp.Table, file: PlannedFile) -> Bodies:
-    source = index_source(table.store.io, file)
+    source = index_source(table._store.io, file)
     if source is None:
         return {}
     return {
@@ -83,8 +83,8 @@ def _without_index(entries: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _same_but_for_indexes(table: pp.Table, snapshot: int) -> None:
-    then = live_of(table.store, table.store.snapshot(snapshot))
-    assert _without_index(live_of(table.store, table.snapshot())) == _without_index(then)
+    then = live_of(table._store, table._store.snapshot(snapshot))
+    assert _without_index(live_of(table._store, table.snapshots.latest())) == _without_index(then)
 
 
 # -------------------------------------------------------------------------------------------------------- one call
@@ -93,17 +93,17 @@ def _same_but_for_indexes(table: pp.Table, snapshot: int) -> None:
 def test_an_index_added_to_an_old_table_becomes_effective(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     before = table.scan().to_arrow()
-    assert table.rewrite_file_index().snapshot_id is None
+    assert table.index.build().snapshot_id is None
     table.alter({**BITMAP, **BLOOM, **SIDE})
     assert table.explain("color = 'red' AND id = 5").steps[-1].rows == 300
     seen = Seen()
-    summary = table.rewrite_file_index(progress=seen)
+    summary = table.index.build(progress=seen)
     assert (summary.snapshot_id, summary.files, summary.rewritten, summary.built, summary.dropped) == (3, 2, 2, 4, 0)
     assert seen.done("indexing") == 600
     assert summary.rows == 600
     assert table.explain("color = 'red' AND id = 5").steps[-1].rows < 100
     assert lines(table.scan().to_arrow()) == lines(before)
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert (snapshot.commit_kind, snapshot.delta_record_count, snapshot.total_record_count) == (
         CommitKind.COMPACT,
@@ -111,9 +111,9 @@ def test_an_index_added_to_an_old_table_becomes_effective(tmp_path: Path) -> Non
         600,
     )
     _same_but_for_indexes(table, 2)
-    again = table.rewrite_file_index()
+    again = table.index.build()
     assert (again.snapshot_id, again.files, again.rewritten) == (None, 2, 0)
-    assert len(table.snapshots()) == 3
+    assert len(table.snapshots.list()) == 3
 
 
 def test_what_is_right_stays_byte_for_byte_and_what_is_not_asked_for_goes(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_is_right_stays_byte_for_byte_and_what_is_not_asked_for_goes(tmp_pa
     old = [_bodies(table, file) for file in _files(table)]
     names = [Path(file.index_path or "").name for file in _files(table)]
     table.alter({"file-index.range-bitmap.columns": "size"}, ["file-index.bloom-filter.columns", *list(BLOOM)[1:]])
-    summary = table.rewrite_file_index()
+    summary = table.index.build()
     assert (summary.built, summary.dropped, summary.kept) == (2, 2, 2)
     for file, before, name in zip(_files(table), old, names, strict=True):
         after = _bodies(table, file)
@@ -138,14 +138,14 @@ def test_what_is_right_stays_byte_for_byte_and_what_is_not_asked_for_goes(tmp_pa
 def test_the_threshold_decides_between_manifest_and_file(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     table.alter({**BITMAP, "file-index.in-manifest-threshold": "1mb"})
-    table.rewrite_file_index()
+    table.index.build()
     assert [(f.embedded_index is not None, f.index_path) for f in _files(table)] == [(True, None)] * 2
     table.alter({**SIDE, **BLOOM})
-    table.rewrite_file_index()
+    table.index.build()
     assert [f.embedded_index for f in _files(table)] == [None, None]
     assert all(f.index_path == f.path + ".index" for f in _files(table))
     table.alter(unset_options=["file-index.bitmap.columns", "file-index.bloom-filter.columns", list(BLOOM)[1]])
-    table.rewrite_file_index()
+    table.index.build()
     assert [(f.embedded_index, f.index_path) for f in _files(table)] == [(None, None)] * 2
     assert lines(table.scan().to_arrow()) == lines(pa.concat_tables([_rows(0), _rows(300)]))
 
@@ -153,9 +153,9 @@ def test_the_threshold_decides_between_manifest_and_file(tmp_path: Path) -> None
 def test_rebuild_builds_what_is_there_too(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", {**BLOOM, **SIDE})
     table.alter({"file-index.bloom-filter.id.items": "5000"})
-    assert table.rewrite_file_index().rewritten == 0
+    assert table.index.build().rewritten == 0
     sizes = [len(body or b"") for file in _files(table) for body in _bodies(table, file).values()]
-    assert (table.rewrite_file_index(rebuild=True).built, len(_files(table))) == (2, 2)
+    assert (table.index.build(rebuild=True).built, len(_files(table))) == (2, 2)
     assert all(
         len(body or b"") > 4 * size
         for file, size in zip(_files(table), sizes, strict=True)
@@ -193,7 +193,7 @@ def test_columns_are_those_of_the_file_by_id(tmp_path: Path) -> None:
             "file-index.bloom-filter.columns": "day",
         }
     )
-    summary = table.rewrite_file_index()
+    summary = table.index.build()
     assert (summary.rewritten, summary.built) == (3, 4 + 4 + 5)
     found = [set(_bodies(table, f)) for f in sorted(_files(table), key=lambda f: f.row_count)]
     old = {("color", "bitmap"), ("size", "range-bitmap"), ("day", "range-bitmap"), ("day", "bloom-filter")}
@@ -210,7 +210,7 @@ def test_columns_are_those_of_the_file_by_id(tmp_path: Path) -> None:
         "day = 1 AND color >= 100.25": (pc.field("day") == 1) & (pc.field("color") >= 100.25),
     }.items():
         assert table.count(filter_) == rows.filter(mask).num_rows, filter_
-    assert table.rewrite_file_index().snapshot_id is None
+    assert table.index.build().snapshot_id is None
 
 
 def test_a_type_that_the_index_did_not_take_then_is_left_out(tmp_path: Path) -> None:
@@ -219,10 +219,10 @@ def test_a_type_that_the_index_did_not_take_then_is_left_out(tmp_path: Path) -> 
     table.alter(change_types={"flag": "INT"})
     table.append(pa.table({"id": [3], "flag": pa.array([5], pa.int32())}))
     table.alter({"file-index.bloom-filter.columns": "flag", "file-index.bitmap.columns": "flag"})
-    assert table.rewrite_file_index().built == 3
+    assert table.index.build().built == 3
     assert sorted(len(_bodies(table, f)) for f in _files(table)) == [1, 2]
     assert table.count("flag = 1") == 1
-    assert table.rewrite_file_index().snapshot_id is None
+    assert table.index.build().snapshot_id is None
 
 
 # ------------------------------------------------------------------------------------------------------ partitions
@@ -231,24 +231,24 @@ def test_a_type_that_the_index_did_not_take_then_is_left_out(tmp_path: Path) -> 
 def test_partitions_are_chosen_by_a_condition(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", partition_by=["day"])
     table.alter(BITMAP)
-    assert table.rewrite_file_index("day = 7").files == 0
-    summary = table.rewrite_file_index("day = 1")
+    assert table.index.build("day = 7").files == 0
+    summary = table.index.build("day = 1")
     assert (summary.files, summary.rewritten, summary.partitions) == (2, 2, 1)
     indexed = {Path(f.path).parent.parent.name: bool(_bodies(table, f)) for f in _files(table)}
     assert indexed == {"day=0": False, "day=1": True}
-    assert table.rewrite_file_index("day IN (0, 1) AND day IS NOT NULL").rewritten == 2
-    assert table.rewrite_file_index("  ").rewritten == 0
-    assert table.rewrite_file_index("day = NULL").files == 0
+    assert table.index.build("day IN (0, 1) AND day IS NOT NULL").rewritten == 2
+    assert table.index.build("  ").rewritten == 0
+    assert table.index.build("day = NULL").files == 0
 
 
 def test_other_conditions_are_refused_by_name(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", partition_by=["day"])
     with pytest.raises(OptionError, match=r"color, size is none.*partitioned by day"):
-        table.rewrite_file_index("day = 1 AND (color = 'red' OR size > 3)")
+        table.index.build("day = 1 AND (color = 'red' OR size > 3)")
     with pytest.raises(PredicateError, match="colour"):
-        table.rewrite_file_index("colour = 'red'")
+        table.index.build("colour = 'red'")
     with pytest.raises(OptionError, match="partitioned by nothing"):
-        _table(tmp_path / "plain").rewrite_file_index("id = 1")
+        _table(tmp_path / "plain").index.build("id = 1")
 
 
 # ----------------------------------------------------------------------------------- what must not change with it
@@ -269,13 +269,13 @@ def test_deletions_numbers_and_row_ids_stay(name: str, tmp_path: Path) -> None:
     table = _copy(name, tmp_path)
     extra = ["_ROW_ID", "_SEQUENCE_NUMBER"] if name == "row_tracking" else []
     columns = [*table.schema.field_names, *extra]
-    before, snapshot = table.scan(columns=columns).to_arrow(), table.snapshot()
+    before, snapshot = table.scan(columns=columns).to_arrow(), table.snapshots.latest()
     assert snapshot is not None
     column = table.schema.fields[0].name
     asked = {"file-index.bitmap.columns": column, "file-index.bloom-filter.columns": column}
     table.alter(asked, [k for k in table.options if k.startswith("file-index.") and k.count(".") > 1])
-    assert table.rewrite_file_index().rewritten == len(_files(table)) > 0
-    after = table.snapshot()
+    assert table.index.build().rewritten == len(_files(table)) > 0
+    after = table.snapshots.latest()
     assert after is not None
     assert (after.index_manifest, after.next_row_id) == (snapshot.index_manifest, snapshot.next_row_id)
     assert after.total_record_count == snapshot.total_record_count
@@ -311,12 +311,12 @@ def test_after_any_history_the_files_have_what_is_asked_for(history: list[dict[s
             options |= {f"file-index.bloom-filter.{c}.items": "50" for c in columns["bloom-filter"]}
             options["file-index.in-manifest-threshold"] = "1b" if wanted["side"] else "10kb"
             table.alter(options, [k for k in table.options if k not in options])
-            table.rewrite_file_index(rebuild=wanted["rebuild"])
+            table.index.build(rebuild=wanted["rebuild"])
             (file,) = _files(table)
             assert set(_bodies(table, file)) == {(c, k) for k, v in columns.items() for c in v}
             assert lines(table.scan().to_arrow()) == rows
             assert table.count("color = 'red' AND id <> 3") == 5
-        for snapshot in table.snapshots():
+        for snapshot in table.snapshots.list():
             assert lines(table.scan(snapshot=snapshot.id).to_arrow()) == rows
 
 
@@ -329,12 +329,12 @@ def test_a_container_that_cannot_be_read_is_made_anew(tmp_path: Path, damage: st
     bodies = [_bodies(table, f) for f in _files(table)]
     side = Path(_files(table)[0].index_path or "")
     side.write_bytes(b"not a container") if damage == "head" else side.unlink()
-    summary = table.rewrite_file_index()
+    summary = table.index.build()
     assert (summary.rewritten, summary.repaired, summary.built) == (1, 1, 1)
     assert [_bodies(table, f) for f in _files(table)] == bodies
     table.alter(unset_options=["file-index.bitmap.columns"])
     Path(_files(table)[0].index_path or "").unlink()
-    assert (table.rewrite_file_index().repaired, [f.index_path for f in _files(table)]) == (1, [None, None])
+    assert (table.index.build().repaired, [f.index_path for f in _files(table)]) == (1, [None, None])
 
 
 # ------------------------------------------------------------------------------------------------------- conflicts
@@ -358,7 +358,7 @@ def test_files_that_others_took_away_are_left_out(tmp_path: Path, monkeypatch: p
     other = pp.Table.open(table.path)
     fresh = _rows(0, 40).filter(pc.field("day") == 0)
     _meanwhile(monkeypatch, lambda: other.overwrite(fresh, {"day": 0}))
-    summary = table.rewrite_file_index()
+    summary = table.index.build()
     assert (summary.files, summary.rewritten, summary.skipped, summary.snapshot_id) == (4, 2, 2, 4)
     assert table.count("day = 0") == fresh.num_rows
     named = {Path(f.index_path or "").name for f in _files(table)}
@@ -369,8 +369,8 @@ def test_an_append_meanwhile_is_no_conflict(tmp_path: Path, monkeypatch: pytest.
     table = _table(tmp_path / "t")
     table.alter(BITMAP)
     _meanwhile(monkeypatch, lambda: pp.Table.open(table.path).append(_rows(600)))
-    assert (table.rewrite_file_index().rewritten, table.count()) == (2, 900)
-    assert table.rewrite_file_index().rewritten == 0, "what was appended has the index already"
+    assert (table.index.build().rewritten, table.count()) == (2, 900)
+    assert table.index.build().rewritten == 0, "what was appended has the index already"
 
 
 def test_two_rewrites_at_once_do_not_double_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,8 +378,8 @@ def test_two_rewrites_at_once_do_not_double_a_file(tmp_path: Path, monkeypatch: 
     table.alter(BITMAP)
     other = pp.Table.open(table.path)
     real = module.commit
-    _meanwhile(monkeypatch, lambda: monkeypatch.setattr(module, "commit", real) or other.rewrite_file_index())
-    summary = table.rewrite_file_index()
+    _meanwhile(monkeypatch, lambda: monkeypatch.setattr(module, "commit", real) or other.index.build())
+    summary = table.index.build()
     assert (summary.snapshot_id, summary.rewritten, summary.skipped) == (None, 0, 2)
     assert (table.count(), len(_files(table))) == (600, 2)
     assert len(list(Path(table.path).rglob("*.index"))) == 2
@@ -394,7 +394,7 @@ def test_conflicts_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "commit", commit)
     with pytest.raises(CommitConflictError, match="always"):
-        table.rewrite_file_index()
+        table.index.build()
     assert not list(Path(table.path).rglob("*.index"))
 
 
@@ -410,10 +410,10 @@ def test_a_commit_that_fails_leaves_nothing_behind(
 
     monkeypatch.setattr(module, "commit", fail)
     with pytest.raises(type(error)):
-        table.rewrite_file_index()
+        table.index.build()
     left = len(list(Path(table.path).rglob("*.index")))
     assert left == (2 if isinstance(error, CommitOutcomeUnknownError) else 0), "files of what may be there stay"
-    assert len(table.snapshots()) == 2
+    assert len(table.snapshots.list()) == 2
 
 
 def test_an_interrupt_leaves_no_half_built_index(tmp_path: Path) -> None:
@@ -424,9 +424,9 @@ def test_an_interrupt_leaves_no_half_built_index(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        table.rewrite_file_index(progress=once("indexing", stop))
-    assert len(table.snapshots()) == 2
-    assert table.rewrite_file_index().rewritten == 2
+        table.index.build(progress=once("indexing", stop))
+    assert len(table.snapshots.list()) == 2
+    assert table.index.build().rewritten == 2
 
 
 def test_a_data_file_that_is_gone_stops_it(tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_a_data_file_that_is_gone_stops_it(tmp_path: Path) -> None:
     table.alter(BITMAP)
     Path(_files(table)[1].path).unlink()
     with pytest.raises(SnapshotNotFoundError, match="a file of the table is gone"):
-        table.rewrite_file_index()
+        table.index.build()
     assert not list(Path(table.path).rglob("*.index"))
 
 
@@ -454,20 +454,20 @@ def test_a_value_that_bsi_can_t_hold_costs_the_index_and_not_the_write(
     assert caplog.text.count("column id: a bsi index can't hold the value -9223372036854775808") == 1
     without, whole = sorted(({kind for _, kind in _bodies(table, file)} for file in _files(table)), key=len)
     assert whole - without == {"bsi"} and len(without) == 3
-    assert table.index_verify().ok
+    assert table.index.verify().ok
     for where in (f"id = {_SMALLEST}", "id < 0", "id <= 1", "id IS NULL", "id > 1"):
         plain = table.scan(where, options={"file-index.read.enabled": "false"})
         assert lines(table.scan(where).to_arrow()) == lines(plain.to_arrow())
-    assert table.rewrite_file_index().rewritten == 0
-    again = table.rewrite_file_index(rebuild=True)
+    assert table.index.build().rewritten == 0
+    again = table.index.build(rebuild=True)
     assert (again.built, again.rewritten) == (7, 2)
 
     only = pp.Table.create(tmp_path / "only", rows.schema, options={"file-index.bsi.columns": "id"})
     only.append(rows)
-    assert only.count("id < 0") == 1 and only.index_verify().ok and only.rewrite_file_index().rewritten == 0
-    assert only.index_cost().sampled_index_bytes == 0
+    assert only.count("id < 0") == 1 and only.index.verify().ok and only.index.build().rewritten == 0
+    assert only.index.cost().sampled_index_bytes == 0
     only.alter({"file-index.bloom-filter.columns": "id"})
-    assert only.rewrite_file_index().built == 1
+    assert only.index.build().built == 1
     only.compact(full=True)
     assert only.count("id < 0") == 1
 

@@ -58,7 +58,7 @@ def _choices(advice: PartitionAdvice) -> dict[str, PartitionChoice]:
 def test_partitions_are_counted_as_they_would_be(tmp_path: Path) -> None:
     rows = _rows(6000, 60)
     table = _table(tmp_path / "t", rows)
-    advice = table.advise_partition(files=100)
+    advice = table.index.advise_partition(files=100)
     found = _choices(advice)
     assert (advice.files, advice.rows, advice.sampled_files) == (12, 6000, 12)
     assert "price" not in found  # nobody partitions by a float
@@ -87,7 +87,7 @@ def test_partitions_are_counted_as_they_would_be(tmp_path: Path) -> None:
 
 def test_tiny_partitions_are_refused_with_their_numbers(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", _rows(6000, 60), "128 mb")
-    advice = table.advise_partition()
+    advice = table.index.advise_partition()
     assert advice.recommended is None
     assert advice.text.splitlines()[0] == f"No column of {table.path} suits as its partition"
     region = _choices(advice)["region"]
@@ -104,7 +104,7 @@ def test_recorded_filters_choose(tmp_path: Path) -> None:
         RecordedFilter("day >= DATE'2024-03-01' AND price < 0.5"),
         RecordedFilter("nowhere = 1"),
     ]
-    advice = table.advise_partition(filters, files=100)
+    advice = table.index.advise_partition(filters, files=100)
     found = _choices(advice)
     assert advice.recommended is not None
     assert advice.recommended.name == "region"
@@ -115,7 +115,7 @@ def test_recorded_filters_choose(tmp_path: Path) -> None:
     assert (found["region"].uses, found["day"].uses, found["day(at)"].uses, advice.filters) == (3, 1, 0, 5)
     assert found["day(at)"].reason == "no recorded filter uses it"
     assert any("nowhere" in note for note in advice.notes)
-    by_day = table.advise_partition("day >= DATE'2024-03-25'").recommended
+    by_day = table.index.advise_partition("day >= DATE'2024-03-25'").recommended
     assert by_day is not None
     assert by_day.name == "day"
 
@@ -124,7 +124,7 @@ def test_few_rows_of_a_sample_stand_for_all(tmp_path: Path, monkeypatch: pytest.
     from paimon_pyds.ops.layout import partitions
 
     monkeypatch.setattr(partitions, "_ROWS", 300)
-    found = _choices(_table(tmp_path / "t", _rows(6000, 60)).advise_partition(files=4))
+    found = _choices(_table(tmp_path / "t", _rows(6000, 60)).index.advise_partition(files=4))
     assert found["id"].partitions == 6000
     assert found["note"].partitions > 5000
     assert 6 <= found["region"].partitions <= 7
@@ -135,21 +135,21 @@ def test_dates_without_statistics_and_empty_tables(tmp_path: Path, options: dict
     rows = _rows(2000, 20)
     rows = rows.set_column(2, "day", pa.array([None if i % 2 else d for i, d in enumerate(rows["day"].to_pylist())]))
     table = pp.Table.create(tmp_path / "t", rows.schema, options=options)
-    empty = table.advise_partition()
+    empty = table.index.advise_partition()
     assert (empty.choices, empty.recommended) == ((), None)
     table.append(rows)
-    assert _choices(table.advise_partition(files=9))["day"].partitions == (21 if options else 20)
+    assert _choices(table.index.advise_partition(files=9))["day"].partitions == (21 if options else 20)
 
 
 def test_keys_and_partitions_that_are_there_are_said(tmp_path: Path) -> None:
     table = _table(tmp_path / "p", _rows(600, 6), partition_by=["region"])
-    found = _choices(table.advise_partition())
+    found = _choices(table.index.advise_partition())
     assert found["region"].reason.startswith("the table is partitioned by it; ")
     table = pp.Table.create(
         tmp_path / "k", _SCHEMA, primary_key=["id"], options={"bucket": "1", "target-file-size": "1 kb"}
     )
     table.append(_rows(600, 6))
-    assert "primary key" in _choices(table.advise_partition())["region"].reason
+    assert "primary key" in _choices(table.index.advise_partition())["region"].reason
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,4 +161,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["advise", "partition", table.path, "--files", "1"]) == 0
     assert capsys.readouterr().out.startswith(f"Partition {table.path} by ")
     with pytest.raises(OptionError, match="at least one file"):
-        table.advise_partition(files=0)
+        table.index.advise_partition(files=0)

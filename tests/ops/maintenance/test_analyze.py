@@ -60,15 +60,15 @@ def _table(path: Path) -> pp.Table:
 
 def test_every_type(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    assert table.statistics() is None
-    found = table.analyze()
+    assert table.maintenance.statistics() is None
+    found = table.maintenance.analyze()
     assert found is not None
-    assert found == table.statistics()
-    snapshot = table.snapshot()
+    assert found == table.maintenance.statistics()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert (snapshot.commit_kind, snapshot.delta_record_count) == (CommitKind.ANALYZE, 0)
     assert (found.snapshot_id, found.schema_id, found.merged_record_count) == (2, 0, 4)
-    sizes = table.system("files")["file_size_in_bytes"].to_pylist()
+    sizes = table.system.read("files")["file_size_in_bytes"].to_pylist()
     assert found.merged_record_size == sum(sizes)
     for name, (_, _, wanted) in _COLUMNS.items():
         if wanted:
@@ -76,38 +76,38 @@ def test_every_type(tmp_path: Path) -> None:
             assert (c.distinct_count, c.min, c.max, c.null_count, c.avg_length, c.max_length) == wanted, name
     assert "list" not in found.columns
     is_exact(table)
-    assert not table.verify().findings
+    assert not table.maintenance.verify().findings
     table.append(table.head(1))
-    assert table.statistics() == found, "they stay until the schema changes"
+    assert table.maintenance.statistics() == found, "they stay until the schema changes"
     table.alter(add_columns={"more": "INT"})
     table.append(table.head(1))
-    assert table.statistics() is None
+    assert table.maintenance.statistics() is None
 
 
 def test_columns_that_are_named_and_merged_rows(tmp_path: Path) -> None:
-    assert pp.Table.create(tmp_path / "empty", pa.schema([("id", pa.int64())])).analyze() is None
+    assert pp.Table.create(tmp_path / "empty", pa.schema([("id", pa.int64())])).maintenance.analyze() is None
     schema = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())])
     table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options={"bucket": "1"})
     for number in range(2):
         table.append(pa.table({"k": [1, 2], "v": [number, number]}, schema))
-    found = table.analyze(["v"])
+    found = table.maintenance.analyze(["v"])
     assert found is not None
     assert (found.merged_record_count, list(found.columns)) == (2, ["v"])
     assert (found.columns["v"].min, found.columns["v"].column_id) == ("1", 1)
-    counted = table.analyze([])
+    counted = table.maintenance.analyze([])
     assert counted is not None
     assert (counted.merged_record_count, counted.columns) == (2, {})
     with pytest.raises(SchemaError, match="no column 'w'"):
-        table.analyze(["w"])
+        table.maintenance.analyze(["w"])
     nested = pp.Table.create(tmp_path / "n", {"l": [[1]]})
     with pytest.raises(UnsupportedError, match="'l' of type ARRAY"):
-        nested.analyze(["l"])
+        nested.maintenance.analyze(["l"])
 
 
 def test_very_many_values(tmp_path: Path) -> None:
     numbers = np.arange(300_000)
     table = pp.Table.create(tmp_path / "t", {"id": numbers, "text": pa.array(numbers).cast(pa.string())})
-    found = table.analyze()
+    found = table.maintenance.analyze()
     assert found is not None
     for column in found.columns.values():
         assert column.distinct_count == pytest.approx(300_000, rel=0.03)
@@ -124,27 +124,27 @@ def test_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(module, "commit", late)
 
     meanwhile(lambda: table.append(table.head(1)))
-    found = table.analyze()
+    found = table.maintenance.analyze()
     assert found is not None
     assert (found.snapshot_id, table.count()) == (2, 5)
     changes = [lambda: table.alter(add_columns={"more": "INT"}), lambda: None]
     meanwhile(lambda: changes.pop(0)())
-    found = table.analyze()
+    found = table.maintenance.analyze()
     assert found is not None
     assert "more" in found.columns
     names = map(str, range(99))
     meanwhile(lambda: table.alter(add_columns={next(names): "INT"}))
     with pytest.raises(CommitConflictError, match="altered or rolled back while it was analyzed"):
-        table.analyze(options={"commit.max-retries": 1})
+        table.maintenance.analyze(options={"commit.max-retries": 1})
     is_exact(table)
 
 
 def test_a_dry_run_gives_what_is_found(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    found = table.analyze(["big"], dry_run=True)
+    found = table.maintenance.analyze(["big"], dry_run=True)
     assert found is not None
     assert (list(found.columns), found.merged_record_count) == (["big"], 4)
-    assert (table.statistics(), len(table.snapshots())) == (None, 2)
+    assert (table.maintenance.statistics(), len(table.snapshots.list())) == (None, 2)
 
 
 def test_damaged_files() -> None:
@@ -171,7 +171,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_java_reads_them(oracle: Oracle, tmp_path: Path) -> None:
     """Java gives them back from its own classes, and its next commit keeps them."""
     table = _table(tmp_path / "db.db/t")
-    found = table.analyze()
+    found = table.maintenance.analyze()
     with oracle.batch() as batch:
         read = batch.read(tmp_path, "db.t$statistics")
         batch.write(tmp_path, "db.t", table.head(1))
@@ -180,19 +180,19 @@ def test_java_reads_them(oracle: Oracle, tmp_path: Path) -> None:
     java = json.dumps({**dict.fromkeys(("snapshotId", "schemaId"), 0), "colStats": json.loads(row["colstat"])})
     assert found is not None
     assert parse_statistics(java.encode(), "x").columns == found.columns
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.commit_kind is CommitKind.APPEND
-    assert table.statistics() == found
+    assert table.maintenance.statistics() == found
 
 
 def test_statistics_that_are_gone(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int64())]))
     table.append(pa.table({"a": [1]}))
-    table.analyze()
+    table.maintenance.analyze()
     for path in Path(table.path, "statistics").iterdir():
         path.unlink()
-    for read in (table.statistics, lambda: table.system("statistics")):
+    for read in (table.maintenance.statistics, lambda: table.system.read("statistics")):
         with pytest.raises(SnapshotNotFoundError, match="is gone"):
             read()
 
@@ -219,7 +219,7 @@ def test_a_filter_that_keeps_nothing_reads_no_manifest(tmp_path: Path, key: list
         "n IS NULL": 15 if key else 20, "id = 3 AND m < 0": 0, "id = 3 OR m < 0": 1, "m + 1 > 100": 0,
     }  # fmt: skip
     before = {text: table.scan(text).to_arrow().sort_by("id") for text in filters}
-    found = table.analyze()
+    found = table.maintenance.analyze()
     assert found is not None
     for text, rows in filters.items():
         assert table.scan(text).to_arrow().sort_by("id").equals(before[text]), text
@@ -238,8 +238,8 @@ def test_a_filter_that_keeps_nothing_reads_no_manifest(tmp_path: Path, key: list
 
 def test_rows_that_are_merged_are_counted_once(tmp_path: Path) -> None:
     table = _known(tmp_path / "t", ["id"])
-    table.analyze([])
-    answer = table.answer().count()
+    table.maintenance.analyze([])
+    answer = table.scan().answer.count()
     assert (answer.value, answer.files_read) == (15, 0)
     assert table.scan(limit=4).count() == 4
     assert table.scan(options={"read-optimized": "true"}).count() == 0
@@ -249,7 +249,7 @@ def test_rows_that_are_merged_are_counted_once(tmp_path: Path) -> None:
 
 def test_statistics_that_are_damaged_or_of_others_are_not_asked(tmp_path: Path) -> None:
     table = _known(tmp_path / "t", ["id"])
-    table.analyze()
+    table.maintenance.analyze()
     (file,) = (tmp_path / "t/statistics").iterdir()
     file.write_bytes(file.read_bytes().replace(b'"mergedRecordCount" : 15', b'"mergedRecordCount" : 14'))
     assert table.count() == 15
@@ -258,7 +258,7 @@ def test_statistics_that_are_damaged_or_of_others_are_not_asked(tmp_path: Path) 
     snapshot = tmp_path / "t/snapshot/snapshot-3"
     plain = json.loads(snapshot.read_bytes())
     assert plain["properties"]
-    table.analyze()
+    table.maintenance.analyze()
     table.alter({"comment": "another schema"})
     assert table.count() == 15
 
@@ -271,11 +271,11 @@ def test_a_state_that_was_rolled_back_meanwhile_is_analyzed_again(
 
     def later(*given: Any) -> Any:
         if not done:
-            done.append(table.rollback(1))
+            done.append(table.snapshots.rollback(1))
             table.append(table.scan("id = 1").to_arrow())
         return real(*given)
 
     monkeypatch.setattr(module, "commit", later)
-    found = table.analyze()
+    found = table.maintenance.analyze()
     assert found is not None
     assert (found.merged_record_count, table.count()) == (10, 10)

@@ -57,14 +57,14 @@ def _changes(table: pp.Table, start: int, end: int, **options: str) -> list[str]
     between = {"incremental-between": f"{start},{end}", **options}
     reads = [table.scan(options=between)]
     if table.schema.primary_keys:
-        reads.append(table.audit_log(options=between))
+        reads.append(table.system.audit_log(options=between))
     return sorted(repr(row) for read in reads for row in read.to_arrow().to_pylist())
 
 
 def _is_sound(table: pp.Table) -> None:
     """All files are there that some state needs, and none that none names; and no damage is found."""
     named_only(table)
-    assert table.verify(deep=True).findings == ()
+    assert table.maintenance.verify(deep=True).findings == ()
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def table(request: pytest.FixtureRequest, made: Path, tmp_path: Path) -> pp.Tabl
 
 
 def _last(table: pp.Table) -> int:
-    last = table.store.latest_snapshot_id()
+    last = table._store.latest_snapshot_id()
     assert last is not None
     return last
 
@@ -91,23 +91,23 @@ def _last(table: pp.Table) -> int:
 def test_changes_are_read_after_their_snapshots_have_expired(table: pp.Table) -> None:
     last, rows = _last(table), rows_of(table)
     each = {id_: _changes(table, id_ - 1, id_) for id_ in range(1, last + 1)}
-    whole, start = _changes(table, 0, last), table.store.snapshot(1).time_millis
-    planned, before = table.expire_snapshots(retain_max=2, dry_run=True), files_there(Path(table.path))
-    summary = table.expire_snapshots(retain_max=2)
+    whole, start = _changes(table, 0, last), table._store.snapshot(1).time_millis
+    planned, before = table.snapshots.expire(retain_max=2, dry_run=True), files_there(Path(table.path))
+    summary = table.snapshots.expire(retain_max=2)
     assert (planned.snapshots, planned.data_files, planned.metadata_files) == (
         summary.snapshots, summary.data_files, summary.metadata_files,
     )  # fmt: skip
     assert len(before - files_there(Path(table.path))) == (
         summary.snapshots + summary.data_files + summary.metadata_files
     )
-    assert table.store.snapshot_ids() == [last - 1, last]
-    assert changelog_ids(table.store) == list(range(1, last - 1))
+    assert table._store.snapshot_ids() == [last - 1, last]
+    assert changelog_ids(table._store) == list(range(1, last - 1))
     assert (Path(table.path) / "changelog/LATEST").read_text() == str(last - 2)
     assert {id_: _changes(table, id_ - 1, id_) for id_ in each} == each
     assert _changes(table, 0, last) == whole
     assert rows_of(table) == rows
     _is_sound(table)
-    between = {"incremental-between-timestamp": f"{start - 1},{table.store.snapshot(last).time_millis}"}
+    between = {"incremental-between-timestamp": f"{start - 1},{table._store.snapshot(last).time_millis}"}
     by_time = table.scan(options=between).to_arrow().num_rows
     assert by_time == table.scan(options={"incremental-between": f"0,{last}"}).to_arrow().num_rows
     with pytest.raises(SnapshotNotFoundError):
@@ -119,7 +119,7 @@ def test_times_within_changelogs(tmp_path: Path) -> None:
     for number in range(6):
         table.append(_rows(number))
         time.sleep(0.002)
-    times = [table.store.snapshot(id_).time_millis for id_ in range(1, 7)]
+    times = [table._store.snapshot(id_).time_millis for id_ in range(1, 7)]
 
     def read(start: int, end: int) -> list[str]:
         return rows_of(table, options={"incremental-between-timestamp": f"{start},{end}"})
@@ -127,36 +127,36 @@ def test_times_within_changelogs(tmp_path: Path) -> None:
     ends = [(a, b) for a in (times[0] - 1, *times) for b in times if a < b]
     before = {pair: read(*pair) for pair in ends}
     assert len(before[times[1], times[3]]) == 8
-    table.expire_snapshots(retain_max=2)
+    table.snapshots.expire(retain_max=2)
     assert {pair: read(*pair) for pair in ends} == before
 
 
 def test_changelogs_expire(table: pp.Table) -> None:
     last = _last(table)
     each = {id_: _changes(table, id_ - 1, id_) for id_ in range(1, last + 1)}
-    table.expire_snapshots(retain_max=2)
-    assert table.expire_changelogs().changelogs == 0, "twenty stay"
-    assert table.expire_changelogs(retain_max=last - 4, dry_run=True).changelogs == 4
-    assert len(changelog_ids(table.store)) == last - 2
+    table.snapshots.expire(retain_max=2)
+    assert table.snapshots.expire_changelogs().changelogs == 0, "twenty stay"
+    assert table.snapshots.expire_changelogs(retain_max=last - 4, dry_run=True).changelogs == 4
+    assert len(changelog_ids(table._store)) == last - 2
     before = files_there(Path(table.path))
-    summary = table.expire_changelogs(retain_max=last - 4, max_deletes=3)
+    summary = table.snapshots.expire_changelogs(retain_max=last - 4, max_deletes=3)
     assert summary.changelogs == 3
-    assert changelog_ids(table.store)[0] == 4
+    assert changelog_ids(table._store)[0] == 4
     _is_sound(table)
     options = {"changelog.num-retained.min": "1", "changelog.num-retained.max": str(last - 4)}
-    summary = merged(summary, table.expire_changelogs(options=options))
+    summary = merged(summary, table.snapshots.expire_changelogs(options=options))
     assert summary.changelogs == 4
     assert "4 changelogs" in repr(summary)
     assert len(before - files_there(Path(table.path))) == 4 + summary.data_files + summary.metadata_files
-    assert changelog_ids(table.store)[0] == 5
+    assert changelog_ids(table._store)[0] == 5
     assert (Path(table.path) / "changelog/EARLIEST").read_text() == "5"
     _is_sound(table)
     assert {id_: _changes(table, id_ - 1, id_) for id_ in range(5, last + 1)} == dict(list(each.items())[4:])
     with pytest.raises(SnapshotNotFoundError, match="snapshot 4 has expired"):
         _changes(table, 3, last)
-    table.expire_changelogs(retain_max=1)
-    assert changelog_ids(table.store) == [last - 2], "the last one stays, as in Java"
-    table.expire_changelogs(everything=True)
+    table.snapshots.expire_changelogs(retain_max=1)
+    assert changelog_ids(table._store) == [last - 2], "the last one stays, as in Java"
+    table.snapshots.expire_changelogs(everything=True)
     assert [f.name for f in (Path(table.path) / "changelog").iterdir()] == []
     is_exact(table)
     assert _changes(table, last - 2, last) == sorted([*each[last - 1], *each[last]])
@@ -165,9 +165,9 @@ def test_changelogs_expire(table: pp.Table) -> None:
 @pytest.mark.parametrize("kind", sampled(sorted(KINDS), 2))
 def test_what_went_with_snapshots_is_not_counted_again(tmp_path: Path, kind: str) -> None:
     table = _make(tmp_path / "t", kind)
-    table.expire_snapshots(retain_max=2)
-    planned, before = table.expire_changelogs(everything=True, dry_run=True), files_there(tmp_path / "t")
-    summary = table.expire_changelogs(everything=True)
+    table.snapshots.expire(retain_max=2)
+    planned, before = table.snapshots.expire_changelogs(everything=True, dry_run=True), files_there(tmp_path / "t")
+    summary = table.snapshots.expire_changelogs(everything=True)
     gone = before - files_there(tmp_path / "t")
     assert len(gone) == summary.changelogs + summary.data_files + summary.metadata_files
     assert (planned.data_files, planned.metadata_files, planned.bytes) == (
@@ -177,79 +177,79 @@ def test_what_went_with_snapshots_is_not_counted_again(tmp_path: Path, kind: str
 
 def test_young_changelogs_stay(tmp_path: Path) -> None:
     table = _make(tmp_path / "t", "append", {"changelog.time-retained": "1 d", "snapshot.num-retained.min": "1"})
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     third = json.loads((tmp_path / "t/changelog/changelog-3").read_text())["timeMillis"]
-    assert table.expire_changelogs(retain_min=1).changelogs == 0
-    assert table.expire_changelogs(retain_min=1, older_than=third).changelogs == 2
-    assert changelog_ids(table.store)[0] == 3
+    assert table.snapshots.expire_changelogs(retain_min=1).changelogs == 0
+    assert table.snapshots.expire_changelogs(retain_min=1, older_than=third).changelogs == 2
+    assert changelog_ids(table._store)[0] == 3
 
 
 def test_consumers(table: pp.Table) -> None:
     path, last = Path(table.path) / "consumer/consumer-mine", _last(table)
     path.parent.mkdir()
     path.write_text(json.dumps({"nextSnapshot": 4}))
-    table.expire_snapshots(retain_max=1)
-    assert table.store.snapshot_ids()[0] == 4, "it may read states"
-    assert table.expire_snapshots(retain_max=1, options={"consumer.changelog-only": "true"}).snapshots == last - 4
-    table.expire_changelogs(everything=True)
-    assert changelog_ids(table.store)[0] == 4
+    table.snapshots.expire(retain_max=1)
+    assert table._store.snapshot_ids()[0] == 4, "it may read states"
+    assert table.snapshots.expire(retain_max=1, options={"consumer.changelog-only": "true"}).snapshots == last - 4
+    table.snapshots.expire_changelogs(everything=True)
+    assert changelog_ids(table._store)[0] == 4
     _is_sound(table)
 
 
 def test_a_tag_goes_and_changelogs_keep_their_files(table: pp.Table) -> None:
     for id_ in (1, 3):
-        table.create_tag(f"at{id_}", id_)
+        table.tags.create(f"at{id_}", id_)
     whole, last = _changes(table, 0, _last(table)), _last(table)
-    table.expire_snapshots(retain_max=2)
+    table.snapshots.expire(retain_max=2)
     _is_sound(table)
     for id_ in (1, 3):
-        table.delete_tag(f"at{id_}")
+        table.tags.delete(f"at{id_}")
         assert _changes(table, 0, last) == whole
     _is_sound(table)
-    table.expire_changelogs(everything=True)
+    table.snapshots.expire_changelogs(everything=True)
     is_exact(table)
 
 
 def test_tags_keep_their_files_when_changelogs_expire(table: pp.Table) -> None:
     rows = {}
     for id_ in (2, 5):
-        table.create_tag(f"at{id_}", id_)
+        table.tags.create(f"at{id_}", id_)
         rows[id_] = rows_of(table, tag=f"at{id_}")
-    table.expire_snapshots(retain_max=1)
-    table.expire_changelogs(retain_max=7)
+    table.snapshots.expire(retain_max=1)
+    table.snapshots.expire_changelogs(retain_max=7)
     _is_sound(table)
-    table.expire_changelogs(everything=True)
+    table.snapshots.expire_changelogs(everything=True)
     is_exact(table)
     assert {id_: rows_of(table, tag=f"at{id_}") for id_ in rows} == rows
 
 
 def test_rollback_takes_later_changelogs_along(table: pp.Table) -> None:
-    table.create_tag("old", 3)
-    table.expire_snapshots(retain_max=2)
+    table.tags.create("old", 3)
+    table.snapshots.expire(retain_max=2)
     rows, changes = rows_of(table, tag="old"), _changes(table, 0, 3)
-    table.rollback("old")
-    assert changelog_ids(table.store) == [1, 2, 3]
+    table.snapshots.rollback("old")
+    assert changelog_ids(table._store) == [1, 2, 3]
     assert (Path(table.path) / "changelog/LATEST").read_text() == "3"
     assert (rows_of(table), _changes(table, 0, 3)) == (rows, changes)
     has_all(table)
     for number in range(20, 24):
         table.append(_rows(number))
     whole = _changes(table, 0, _last(table))
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     assert _changes(table, 0, _last(table)) == whole
-    assert table.verify(deep=True).ok
-    table.delete_tag("old")
-    table.rollback(_last(table))
-    table.expire_changelogs(everything=True)
+    assert table.maintenance.verify(deep=True).ok
+    table.tags.delete("old")
+    table.snapshots.rollback(_last(table))
+    table.snapshots.expire_changelogs(everything=True)
     has_all(table)
-    table.remove_orphan_files(timedelta(0), dry_run=False)
+    table.maintenance.remove_orphan_files(timedelta(0), dry_run=False)
     is_exact(table)
 
 
 def test_a_changelog_of_a_state_that_was_rolled_back_is_not_read(tmp_path: Path) -> None:
     table = _make(tmp_path / "t", "append")
     stale = tmp_path / f"t/changelog/changelog-{_last(table) + 1}"
-    table.expire_snapshots(retain_max=2)
+    table.snapshots.expire(retain_max=2)
     stale.write_bytes((tmp_path / "t/changelog/changelog-1").read_bytes().replace(b'"id" : 1,', b'"id" : 11,'))
     with pytest.raises(SnapshotNotFoundError):
         _changes(table, 0, _last(table) + 1)
@@ -257,69 +257,69 @@ def test_a_changelog_of_a_state_that_was_rolled_back_is_not_read(tmp_path: Path)
 
 def test_branches(table: pp.Table) -> None:
     """Each has changelogs of its own, and leaves the files of the other's."""
-    table.create_tag("base", 3)
-    table.create_branch("b", "base")
+    table.tags.create("base", 3)
+    table.branches.create("b", "base")
     branch = pp.Table.open(table.path, branch="b")
     for number in (30, 31, 32):
         branch.append(_rows(number))
     branch.compact(full=True)
     main, own = _changes(table, 0, _last(table)), _changes(branch, 3, _last(branch))
     for one in (branch, table, branch):
-        one.expire_snapshots(retain_max=1)
-    branch.delete_tag("base")
-    table.delete_tag("base")
+        one.snapshots.expire(retain_max=1)
+    branch.tags.delete("base")
+    table.tags.delete("base")
     _is_sound(table)
     assert _changes(table, 0, _last(table)) == main
     assert _changes(branch, 3, _last(branch)) == own
-    table.expire_changelogs(everything=True)
+    table.snapshots.expire_changelogs(everything=True)
     assert _changes(branch, 3, _last(branch)) == own
     _is_sound(table)
     rows = rows_of(table)
-    table.delete_branch("b")
+    table.branches.delete("b")
     assert rows_of(table) == rows
     is_exact(table)
 
 
 def test_fast_forward_takes_the_changelogs_that_the_branch_has_not(table: pp.Table) -> None:
-    table.create_tag("base", 3)
-    table.create_branch("b", "base")
+    table.tags.create("base", 3)
+    table.branches.create("b", "base")
     branch = pp.Table.open(table.path, branch="b")
     branch.append(_rows(30))
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     rows, changes = rows_of(branch), _changes(branch, 3, 4)
-    table.fast_forward("b")
-    assert changelog_ids(table.store) == [1, 2]
+    table.branches.fast_forward("b")
+    assert changelog_ids(table._store) == [1, 2]
     assert (rows_of(table), _changes(table, 3, _last(branch))) == (rows, _changes(branch, 3, _last(branch)))
     assert _changes(table, 3, 4) == changes
     has_all(table)
 
 
 def test_options_that_keep_changelogs_no_longer(table: pp.Table) -> None:
-    table.expire_snapshots(retain_max=5)
+    table.snapshots.expire(retain_max=5)
     table.alter(unset_options=["changelog.num-retained.min"])
     rows = rows_of(table)
-    assert table.expire_snapshots(retain_max=2, dry_run=True).changelogs > 0
-    table.expire_snapshots(retain_max=2)
-    assert changelog_ids(table.store) == []
+    assert table.snapshots.expire(retain_max=2, dry_run=True).changelogs > 0
+    table.snapshots.expire(retain_max=2)
+    assert changelog_ids(table._store) == []
     assert rows_of(table) == rows
     is_exact(table)
 
 
 @pytest.mark.parametrize("how", ["expiry", "purge"])
 def test_a_changelog_goes_with_its_snapshot_that_came_back(table: pp.Table, how: str) -> None:
-    table.create_tag("old", 3)
-    table.expire_snapshots(retain_max=2)
-    table.rollback("old")
-    assert ([s.id for s in table.snapshots()], changelog_ids(table.store)) == ([3], [1, 2, 3])
-    table.delete_tag("old")
+    table.tags.create("old", 3)
+    table.snapshots.expire(retain_max=2)
+    table.snapshots.rollback("old")
+    assert ([s.id for s in table.snapshots.list()], changelog_ids(table._store)) == ([3], [1, 2, 3])
+    table.tags.delete("old")
     if how == "purge":
-        table.purge("t")
+        table.maintenance.purge("t")
     else:
         table.append(_rows(50))
         table.alter(unset_options=["changelog.num-retained.min"])
-        table.expire_snapshots(retain_max=1, retain_min=1)
-    assert changelog_ids(table.store) == []
-    assert table.verify(deep=True).findings == ()
+        table.snapshots.expire(retain_max=1, retain_min=1)
+    assert changelog_ids(table._store) == []
+    assert table.maintenance.verify(deep=True).findings == ()
 
 
 def test_a_producer_that_comes_later_leaves_the_deltas(tmp_path: Path) -> None:
@@ -327,24 +327,24 @@ def test_a_producer_that_comes_later_leaves_the_deltas(tmp_path: Path) -> None:
     for number in range(3):
         table.append(_rows(number))
     table.compact(full=True)
-    table.expire_snapshots(retain_max=3)
+    table.snapshots.expire(retain_max=3)
     deltas = _changes(table, 0, 3)
     table.alter({"changelog-producer": "input"})
     for number in range(3):
         table.append(_rows(number))
     table.compact(full=True)
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     assert _changes(table, 0, 3, **{"incremental-between-scan-mode": "delta"}) == deltas
     _is_sound(table)
-    table.expire_changelogs(everything=True)
+    table.snapshots.expire_changelogs(everything=True)
     is_exact(table)
 
 
 def test_purge(table: pp.Table) -> None:
-    table.expire_snapshots(retain_max=4)
-    assert table.purge("t", dry_run=True).changelogs > 0
-    assert table.purge("t").changelogs > 0
-    assert changelog_ids(table.store) == []
+    table.snapshots.expire(retain_max=4)
+    assert table.maintenance.purge("t", dry_run=True).changelogs > 0
+    assert table.maintenance.purge("t").changelogs > 0
+    assert changelog_ids(table._store) == []
     assert rows_of(table) == []
     has_all(table)
 
@@ -357,7 +357,7 @@ def test_commits_expire_both(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options=options)
     for number in range(8):
         table.append(_rows(number))
-    assert (table.store.snapshot_ids(), changelog_ids(table.store)) == ([7, 8], [5, 6])
+    assert (table._store.snapshot_ids(), changelog_ids(table._store)) == ([7, 8], [5, 6])
     _is_sound(table)
 
 
@@ -379,19 +379,19 @@ def _is_of(root: Path, file: Path, name: str) -> bool:
     path = root / "changelog" / name
     text = path.read_bytes()
     path.unlink()
-    needed = set(table_files(without.store))
+    needed = set(table_files(without._store))
     path.write_bytes(text)
-    return str(file) not in needed and str(file) in set(table_files(without.store))
+    return str(file) not in needed and str(file) in set(table_files(without._store))
 
 
 @pytest.mark.parametrize("kind", ["append", "input"])
 @pytest.mark.parametrize("damage", _DAMAGE)
 def test_damage_is_found(tmp_path: Path, kind: str, damage: str) -> None:
     table = _make(tmp_path / "t", kind)
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     path = _DAMAGE[damage](tmp_path / "t")
     path.write_bytes(b"{}") if damage == "changelog" else path.unlink()
-    found = table.verify().findings
+    found = table.maintenance.verify().findings
     assert {finding.kind for finding in found} == {damage}
     (of_file,) = (finding for finding in found if finding.path.endswith(path.name))
     assert ("expire_changelogs()" in of_file.what) == (damage != "changelog")
@@ -399,8 +399,8 @@ def test_damage_is_found(tmp_path: Path, kind: str, damage: str) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = _make(tmp_path / "t", "append")
-    table.expire_snapshots(retain_max=2)
-    count = len(changelog_ids(table.store))
+    table.snapshots.expire(retain_max=2)
+    count = len(changelog_ids(table._store))
     assert main(["expire-changelogs", str(tmp_path / "t"), "--all", "--dry-run"]) == 0
     assert f"{count} changelogs" in capsys.readouterr().out
     few = ["expire-changelogs", str(tmp_path / "t"), "--retain-max", "4", "--output", "json", "--max-deletes", "1"]

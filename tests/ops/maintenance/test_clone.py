@@ -43,7 +43,7 @@ def _table(path: Path, kind: str = "append") -> pp.Table:
     table = pp.Table.create(path, _SCHEMA, primary_key=key, partition_by=["p"], options=options)
     for number in range(4):
         table.append(_rows(number, number + 10))
-    table.create_tag("x")
+    table.tags.create("x")
     if "changelog-producer" not in options:
         table.delete("k = 2")
     return table
@@ -52,73 +52,73 @@ def _table(path: Path, kind: str = "append") -> pp.Table:
 @pytest.mark.parametrize("kind", _KINDS)
 def test_copies(tmp_path: Path, kind: str) -> None:
     table = _table(tmp_path / "t", kind)
-    table.analyze()
+    table.maintenance.analyze()
     rows, tagged, before = rows_of(table), rows_of(table, tag="x"), files_there(tmp_path / "t")
-    planned = table.clone(tmp_path / "copy", dry_run=True)
+    planned = table.maintenance.clone(tmp_path / "copy", dry_run=True)
     assert not (tmp_path / "copy").exists()
-    summary = table.clone(tmp_path / "copy")
+    summary = table.maintenance.clone(tmp_path / "copy")
     assert (planned.files, planned.bytes) == (summary.files, summary.bytes)
-    table.clone(tmp_path / "old", tag="x")
+    table.maintenance.clone(tmp_path / "old", tag="x")
     assert files_there(tmp_path / "t") == before
     shutil.rmtree(tmp_path / "t")
     for name, wanted in (("copy", rows), ("old", tagged)):
         copy = pp.Table.open(tmp_path / name)
         assert rows_of(copy) == wanted
         is_exact(copy)
-        assert not copy.verify(deep=True).findings
-        assert len(copy.snapshots()) == 1
+        assert not copy.maintenance.verify(deep=True).findings
+        assert len(copy.snapshots.list()) == 1
         copy.append(_rows(50))
         assert len(rows_of(copy)) == len(wanted) + 1
-        copy.expire_snapshots(retain_max=1)
+        copy.snapshots.expire(retain_max=1)
         is_exact(copy)
-    assert pp.Table.open(tmp_path / "copy").statistics() is not None
+    assert pp.Table.open(tmp_path / "copy").maintenance.statistics() is not None
 
 
 def test_copies_of_tables_without_partitions(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1, 2]})
     for name, where, rows in (("all", "TRUE", 2), ("blank", " ", 2), ("none", "FALSE", 0), ("null", "NULL", 0)):
-        table.clone(tmp_path / name, where=where)
+        table.maintenance.clone(tmp_path / name, where=where)
         assert pp.Table.open(tmp_path / name).count() == rows
 
 
 @pytest.mark.parametrize("kind", _KINDS)
 def test_copies_of_some_partitions(tmp_path: Path, kind: str) -> None:
     table = _table(tmp_path / "t", kind)
-    table.analyze()
-    planned = table.clone(tmp_path / "copy", where="p = 1", dry_run=True)
-    assert 0 < planned.files < table.clone(tmp_path / "whole").files
-    summary = table.clone(tmp_path / "copy", where="p = 1")
+    table.maintenance.analyze()
+    planned = table.maintenance.clone(tmp_path / "copy", where="p = 1", dry_run=True)
+    assert 0 < planned.files < table.maintenance.clone(tmp_path / "whole").files
+    summary = table.maintenance.clone(tmp_path / "copy", where="p = 1")
     assert (planned.files, planned.bytes) == (summary.files, summary.bytes)
-    table.clone(tmp_path / "old", tag="x", where="p = 0 AND p IS NOT NULL")
-    table.clone(tmp_path / "none", where="p > 5")
+    table.maintenance.clone(tmp_path / "old", tag="x", where="p = 0 AND p IS NOT NULL")
+    table.maintenance.clone(tmp_path / "none", where="p > 5")
     rows = {"copy": rows_of(table, filter="p = 1"), "old": rows_of(table, filter="p = 0", tag="x"), "none": []}
     shutil.rmtree(tmp_path / "t")
     for name, wanted in rows.items():
         copy = pp.Table.open(tmp_path / name)
         assert rows_of(copy) == wanted
         is_exact(copy)
-        assert not copy.verify(deep=True).findings
-        assert copy.statistics() is None, "these were about all partitions"
+        assert not copy.maintenance.verify(deep=True).findings
+        assert copy.maintenance.statistics() is None, "these were about all partitions"
         copy.append(_rows(50, 51))
         assert len(rows_of(copy)) == len(wanted) + 2
-        copy.expire_snapshots(retain_max=1)
+        copy.snapshots.expire(retain_max=1)
         is_exact(copy)
 
 
 def test_schemas_and_branches(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    table.create_branch("b", "x")
+    table.branches.create("b", "x")
     branch = pp.Table.open(table.path, branch="b")
     branch.append(_rows(70))
     table.alter(add_columns={"more": "INT"})
-    branch.clone(tmp_path / "branch")
+    branch.maintenance.clone(tmp_path / "branch")
     copy = pp.Table.open(tmp_path / "branch")
-    assert (rows_of(copy), copy.branches()) == (rows_of(branch), [])
-    table.clone(tmp_path / "new")
+    assert (rows_of(copy), copy.branches.list()) == (rows_of(branch), [])
+    table.maintenance.clone(tmp_path / "new")
     assert pp.Table.open(tmp_path / "new").arrow_schema.names == ["p", "k", "v", "more"]
-    table.clone(tmp_path / "then", "x")
+    table.maintenance.clone(tmp_path / "then", "x")
     assert pp.Table.open(tmp_path / "then").arrow_schema.names == ["p", "k", "v"]
-    pp.Table.create(tmp_path / "empty", _SCHEMA).clone(tmp_path / "still")
+    pp.Table.create(tmp_path / "empty", _SCHEMA).maintenance.clone(tmp_path / "still")
     assert pp.Table.open(tmp_path / "still").count() == 0
 
 
@@ -126,18 +126,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     for target in (table.path, tmp_path):
         with pytest.raises(AlreadyExistsError if target is tmp_path else PaimonError):
-            table.clone(target)
+            table.maintenance.clone(target)
     with pytest.raises(OptionError, match="would be inside of the table"):
-        table.clone(f"{table.path}/inside")
+        table.maintenance.clone(f"{table.path}/inside")
     with pytest.raises(OptionError, match="give one of them"):
-        table.clone(tmp_path / "c", 1, timestamp=5)
+        table.maintenance.clone(tmp_path / "c", 1, timestamp=5)
     with pytest.raises(SnapshotNotFoundError):
-        table.clone(tmp_path / "c", 99)
+        table.maintenance.clone(tmp_path / "c", 99)
     with pytest.raises(OptionError, match="clone takes conditions on partition columns, and k is none"):
-        table.clone(tmp_path / "c", where="k = 1")
+        table.maintenance.clone(tmp_path / "c", where="k = 1")
     next((tmp_path / "t").rglob("data-*")).unlink()
     with pytest.raises(SnapshotNotFoundError, match="is gone"):
-        table.clone(tmp_path / "c")
+        table.maintenance.clone(tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
 
@@ -156,8 +156,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_java_reads_and_writes_copies(oracle: Oracle, tmp_path: Path) -> None:
     tables = {kind: _table(tmp_path / kind / "db.db/t", kind) for kind in ("append", "key", "dynamic")}
     for kind, table in tables.items():
-        table.clone(tmp_path / f"{kind}-copy" / "db.db/t")
-        table.clone(tmp_path / f"{kind}-part" / "db.db/t", where="p = 1")
+        table.maintenance.clone(tmp_path / f"{kind}-copy" / "db.db/t")
+        table.maintenance.clone(tmp_path / f"{kind}-part" / "db.db/t", where="p = 1")
     with oracle.batch() as batch:
         parts = {kind: batch.read(tmp_path / f"{kind}-part", "db.t") for kind in tables}
         reads = {kind: batch.read(tmp_path / f"{kind}-copy", "db.t") for kind in tables}
@@ -185,7 +185,7 @@ def test_files_outside_of_the_table_come_into_the_copy(oracle: Oracle, tmp_path:
         batch.write(tmp_path, "db.t", _rows(1, 2, 3))
     assert list(outside.rglob("data-*"))
     table = pp.Table.open(tmp_path / "db.db/t")
-    table.clone(tmp_path / "db.db/copy")
+    table.maintenance.clone(tmp_path / "db.db/copy")
     rows = rows_of(table)
     shutil.rmtree(outside)
     copy = pp.Table.open(tmp_path / "db.db/copy")
@@ -208,12 +208,12 @@ def _set_options(path: Path, options: dict[str, str]) -> None:
 def test_options_that_name_places_and_branches(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     _set_options(tmp_path / "t", {"path": table.path})
-    pp.Table.open(table.path).clone(tmp_path / "copy")
+    pp.Table.open(table.path).maintenance.clone(tmp_path / "copy")
     assert "path" not in pp.Table.open(tmp_path / "copy").options
-    table.create_branch("b", "x")
+    table.branches.create("b", "x")
     _set_options(tmp_path / "t", {"scan.fallback-branch": "b"})
     with pytest.raises(UnsupportedError, match="fallback-branch"):
-        pp.Table.open(table.path).clone(tmp_path / "c")
+        pp.Table.open(table.path).maintenance.clone(tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
 
@@ -225,12 +225,12 @@ def test_two_copies_to_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     def after_another(copy: clone._Copy, snapshot: Snapshot | None, newest: int) -> None:
         monkeypatch.undo()
-        other.clone(tmp_path / "c")
+        other.maintenance.clone(tmp_path / "c")
         write(copy, snapshot, newest)
 
     monkeypatch.setattr(clone._Copy, "write", after_another)
     with pytest.raises(AlreadyExistsError, match="by now"):
-        table.clone(tmp_path / "c")
+        table.maintenance.clone(tmp_path / "c")
     copy = pp.Table.open(tmp_path / "c")
     assert rows_of(copy) == rows_of(other)
     assert (tmp_path / "c/snapshot/LATEST").read_text() == "1"
@@ -259,9 +259,9 @@ def test_killed(tmp_path: Path, moment: str) -> None:
     assert done.returncode == -signal.SIGKILL
     left = files_there(place)
     assert str(place / ".clone-lock") in left
-    table.clone(place, dry_run=True)
+    table.maintenance.clone(place, dry_run=True)
     with pytest.raises(AlreadyExistsError, match=r"left half made, by process .* remove this directory"):
-        table.clone(place, tag="x")
+        table.maintenance.clone(place, tag="x")
     lock = place / ".clone-lock"
     shutil.copytree(place, tmp_path / "elsewhere")
     shutil.copytree(place, tmp_path / "mine")
@@ -270,12 +270,12 @@ def test_killed(tmp_path: Path, moment: str) -> None:
     other.write_text(lock.read_text().replace('"machine": "', '"machine": "another than '))
     for refused in ("elsewhere", "mine"):
         with pytest.raises(AlreadyExistsError, match="left half made"):
-            table.clone(tmp_path / refused)
+            table.maintenance.clone(tmp_path / refused)
     other.write_bytes(b"")  # killed before it could say who it is
     with pytest.raises(AlreadyExistsError, match="left half made, by an unknown process;"):
-        table.clone(tmp_path / "elsewhere")
+        table.maintenance.clone(tmp_path / "elsewhere")
     assert files_there(place) == left
-    table.clone(place)
+    table.maintenance.clone(place)
     assert rows_of(pp.Table.open(place)) == rows_of(table)
     is_exact(pp.Table.open(place))
     assert not lock.exists()
@@ -288,9 +288,9 @@ def test_a_copy_in_an_object_store(tmp_path: Path) -> None:
     table.append(_rows(40))
     with serving() as server:
         place, options = f"{server.bucket()}/c", server.options()
-        table.clone(place, storage_options=options)
+        table.maintenance.clone(place, storage_options=options)
         copy = pp.Table.open(place, storage_options=options)
         assert rows_of(copy) == rows_of(table)
         with pytest.raises(AlreadyExistsError):
-            table.clone(place, storage_options=options)
-        assert not copy.verify(deep=True).findings
+            table.maintenance.clone(place, storage_options=options)
+        assert not copy.maintenance.verify(deep=True).findings

@@ -34,29 +34,29 @@ def _table(path: Path, **options: str) -> pp.Table:
 
 
 def _manifests(table: pp.Table) -> list[Any]:
-    return ManifestReader(table.store).manifests(table.snapshot())
+    return ManifestReader(table._store).manifests(table.snapshots.latest())
 
 
 def test_what_is_written_anew(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    rows, count, before = rows_of(table), len(_manifests(table)), table.snapshot()
+    rows, count, before = rows_of(table), len(_manifests(table)), table.snapshots.latest()
     assert before is not None
-    planned = table.compact_manifests(dry_run=True)
-    assert (planned.rewritten, planned.snapshot_id, table.snapshot()) == (count, None, before)
-    summary = table.compact_manifests()
+    planned = table.maintenance.compact_manifests(dry_run=True)
+    assert (planned.rewritten, planned.snapshot_id, table.snapshots.latest()) == (count, None, before)
+    summary = table.maintenance.compact_manifests()
     assert (summary.manifests, summary.manifests_after, summary.rewritten, summary.bytes) == (
         count, 1, count, planned.bytes,
     )  # fmt: skip
-    snapshot = table.snapshot()
+    snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert (snapshot.id, snapshot.commit_kind) == (summary.snapshot_id, CommitKind.COMPACT)
     assert (snapshot.delta_record_count, snapshot.total_record_count) == (0, before.total_record_count)
     assert snapshot.index_manifest == before.index_manifest
     assert [m.num_deleted_files for m in _manifests(table)] == [0]
     assert rows_of(table) == rows
-    assert table.compact_manifests().snapshot_id is None
-    assert table.snapshot() == snapshot
-    table.expire_snapshots(retain_max=1)
+    assert table.maintenance.compact_manifests().snapshot_id is None
+    assert table.snapshots.latest() == snapshot
+    table.snapshots.expire(retain_max=1)
     is_exact(table)
 
 
@@ -65,22 +65,22 @@ def test_large_manifests_stay_unless_entries_of_theirs_are_deleted(tmp_path: Pat
     first = [m.file_name for m in _manifests(table)]
     table.delete("p = 1")
     rows = rows_of(table)
-    summary = table.compact_manifests()
+    summary = table.maintenance.compact_manifests()
     now = {m.file_name for m in _manifests(table)}
     assert 0 < summary.rewritten < summary.manifests
     assert len(now.intersection(first)) == 3, "those of the other partition"
     assert not any(m.num_deleted_files for m in _manifests(table))
     assert rows_of(table) == rows
-    assert table.compact_manifests().snapshot_id is None
-    assert not table.verify(deep=True).findings
+    assert table.maintenance.compact_manifests().snapshot_id is None
+    assert not table.maintenance.verify(deep=True).findings
 
 
 def test_nothing_to_do(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA)
-    assert table.compact_manifests().snapshot_id is None
-    assert table.compact_manifests(dry_run=True).rewritten == 0
+    assert table.maintenance.compact_manifests().snapshot_id is None
+    assert table.maintenance.compact_manifests(dry_run=True).rewritten == 0
     _append(table, 1)
-    assert table.compact_manifests().snapshot_id is None
+    assert table.maintenance.compact_manifests().snapshot_id is None
     is_exact(table)
 
 
@@ -93,7 +93,7 @@ def test_a_commit_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return commit(*arguments)
 
     monkeypatch.setattr(module, "commit", late)
-    table.compact_manifests()
+    table.maintenance.compact_manifests()
     assert len(_manifests(table)) == 1
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 4, 5, 100]
 
@@ -116,7 +116,7 @@ def test_java_goes_on(oracle: Oracle, tmp_path: Path, key: list[str]) -> None:
     for number in range(6):
         table.append(pa.table({"p": [number % 2], "id": [number]}, schema))
     table.delete("id = 3")
-    assert table.compact_manifests().manifests_after == 1
+    assert table.maintenance.compact_manifests().manifests_after == 1
     rows = lines(table.scan().to_arrow())
     with oracle.batch() as batch:
         read = batch.read(tmp_path, "db.t")

@@ -34,71 +34,71 @@ def table(tmp_path: Path) -> pp.Table:
 
 
 def test_positions_are_set_and_forgotten(table: pp.Table) -> None:
-    assert table.consumers() == {}
-    assert table.reset_consumer("a", 2, dry_run=True) is None
-    assert table.consumers() == {}
-    assert table.reset_consumer("a", 2) is None
-    assert table.reset_consumer("b", 7) is None, "the next snapshot"
-    assert table.reset_consumer("a", 4) == 2
-    assert table.consumers() == {"a": 4, "b": 7}
-    assert table.expire_snapshots(retain_max=1).snapshots == 3, "the first reader has the fourth before it"
-    assert table.reset_consumer("a", dry_run=True) == 4
-    assert table.consumers() == {"a": 4, "b": 7}
-    assert table.reset_consumer("a") == 4
-    assert table.expire_snapshots(retain_max=1).snapshots == 2
-    assert table.consumers() == {"b": 7}
-    assert table.verify().ok
+    assert table.maintenance.consumers() == {}
+    assert table.maintenance.reset_consumer("a", 2, dry_run=True) is None
+    assert table.maintenance.consumers() == {}
+    assert table.maintenance.reset_consumer("a", 2) is None
+    assert table.maintenance.reset_consumer("b", 7) is None, "the next snapshot"
+    assert table.maintenance.reset_consumer("a", 4) == 2
+    assert table.maintenance.consumers() == {"a": 4, "b": 7}
+    assert table.snapshots.expire(retain_max=1).snapshots == 3, "the first reader has the fourth before it"
+    assert table.maintenance.reset_consumer("a", dry_run=True) == 4
+    assert table.maintenance.consumers() == {"a": 4, "b": 7}
+    assert table.maintenance.reset_consumer("a") == 4
+    assert table.snapshots.expire(retain_max=1).snapshots == 2
+    assert table.maintenance.consumers() == {"b": 7}
+    assert table.maintenance.verify().ok
 
 
 def test_those_that_match_are_forgotten(table: pp.Table) -> None:
     def names() -> list[str]:
-        return sorted(table.consumers())
+        return sorted(table.maintenance.consumers())
 
     for name in ("job-1", "job-2", "other", "jobs"):
-        table.reset_consumer(name, 1)
-    assert table.clear_consumers("job-.", dry_run=True).consumers == ("job-1", "job-2")
-    assert table.clear_consumers("job.*", "job-1").consumers == ("job-2", "jobs")
+        table.maintenance.reset_consumer(name, 1)
+    assert table.maintenance.clear_consumers("job-.", dry_run=True).consumers == ("job-1", "job-2")
+    assert table.maintenance.clear_consumers("job.*", "job-1").consumers == ("job-2", "jobs")
     assert names() == ["job-1", "other"]
-    assert table.clear_consumers(excluding="o.*").consumers == ("job-1",)
-    assert "1 consumer would go" in repr(table.clear_consumers(dry_run=True))
-    table.clear_consumers()
+    assert table.maintenance.clear_consumers(excluding="o.*").consumers == ("job-1",)
+    assert "1 consumer would go" in repr(table.maintenance.clear_consumers(dry_run=True))
+    table.maintenance.clear_consumers()
     assert names() == []
 
 
 @pytest.mark.parametrize("data", [b"", b"{}"])
 def test_a_damaged_position_is_set_or_forgotten(table: pp.Table, data: bytes) -> None:
     """It keeps snapshots from expiring, as nobody knows which one the reader needs."""
-    table.reset_consumer("a", 2)
-    table.reset_consumer("b", 3)
+    table.maintenance.reset_consumer("a", 2)
+    table.maintenance.reset_consumer("b", 3)
     damaged = Path(table.path) / "consumer/consumer-a"
     damaged.write_bytes(data)
     with pytest.raises(CorruptFileError):
-        table.expire_snapshots(retain_max=1)
-    (finding,) = table.verify().findings
+        table.snapshots.expire(retain_max=1)
+    (finding,) = table.maintenance.verify().findings
     assert (finding.kind, finding.path) == ("consumer", str(damaged))
-    assert table.reset_consumer("a", 4) is None
-    assert table.consumers() == {"a": 4, "b": 3}
+    assert table.maintenance.reset_consumer("a", 4) is None
+    assert table.maintenance.consumers() == {"a": 4, "b": 3}
     damaged.write_bytes(data)
-    assert table.clear_consumers("a").consumers == ("a",)
+    assert table.maintenance.clear_consumers("a").consumers == ("a",)
     damaged.write_bytes(data)
-    assert table.reset_consumer("a") is None
-    assert table.consumers() == {"b": 3}
-    assert table.expire_snapshots(retain_max=1).snapshots == 2
+    assert table.maintenance.reset_consumer("a") is None
+    assert table.maintenance.consumers() == {"b": 3}
+    assert table.snapshots.expire(retain_max=1).snapshots == 2
 
 
 def test_what_is_refused(table: pp.Table) -> None:
-    table.reset_consumer("nightly", 2)
-    table.expire_snapshots(retain_max=5)
+    table.maintenance.reset_consumer("nightly", 2)
+    table.snapshots.expire(retain_max=5)
     with pytest.raises(NotFoundError, match=r"no consumer 'nigthly'.*nightly"):
-        table.reset_consumer("nigthly")
+        table.maintenance.reset_consumer("nigthly")
     for id_ in (1, 0, 8):
         with pytest.raises(SnapshotNotFoundError, match=rf"snapshot {id_} is not there.*from 2 to 6, and 7 is"):
-            table.reset_consumer("nightly", id_)
+            table.maintenance.reset_consumer("nightly", id_)
     with pytest.raises(OptionError, match="needs a name"):
-        table.reset_consumer(" ", 2)
+        table.maintenance.reset_consumer(" ", 2)
     with pytest.raises(OptionError, match=r"including='\(' is no regular expression"):
-        table.clear_consumers("(")
-    assert table.consumers() == {"nightly": 2}
+        table.maintenance.clear_consumers("(")
+    assert table.maintenance.consumers() == {"nightly": 2}
 
 
 @pytest.mark.parametrize("before", [None, 5])
@@ -118,10 +118,10 @@ def test_a_snapshot_that_expires_while_a_position_is_set(before: int | None) -> 
     for number in range(6):
         table.append(pa.table({"id": [number]}, _SCHEMA))
     if before is not None:
-        table.reset_consumer("a", before)
+        table.maintenance.reset_consumer("a", before)
     with pytest.raises(SnapshotNotFoundError, match="expires just now"):
-        table.reset_consumer("a", 3)
-    assert table.consumers() == ({} if before is None else {"a": before})
+        table.maintenance.reset_consumer("a", 3)
+    assert table.maintenance.consumers() == ({} if before is None else {"a": before})
 
 
 def test_the_commands(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,6 +143,6 @@ def test_the_commands(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.java
 @requires_java_oracle
 def test_java_knows_the_positions(oracle: Oracle, table: pp.Table) -> None:
-    table.reset_consumer("a", 4)
-    table.reset_consumer("b", 7)
+    table.maintenance.reset_consumer("a", 4)
+    table.maintenance.reset_consumer("b", 7)
     assert sorted(oracle.program("MaintenanceOracle", "consumers", table.path)) == ["a=4", "b=7"]

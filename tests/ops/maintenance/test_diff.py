@@ -82,7 +82,7 @@ def _expected(before: pa.Table, after: pa.Table, keys: list[str]) -> Counter[Any
 
 def _check(table: pp.Table, a: int, b: int) -> None:
     keys = list(table.primary_key)
-    diff = table.diff(a, b)
+    diff = table.snapshots.diff(a, b)
     names = diff.schema.field_names
     states = [table.scan(snapshot=id_).to_arrow() for id_ in (a, b)]
     assert list(states[0].column_names) == list(states[1].column_names) == list(names)
@@ -137,7 +137,7 @@ class _World:
             case "delete" if self.kind not in ("first row", "partial", "sums"):
                 self.table.delete(f"k % 3 = {self.rng.randrange(3)}")
             case "rescale" if self.kind == "key":
-                self.table.rescale(self.rng.randrange(1, 4))
+                self.table.maintenance.rescale(self.rng.randrange(1, 4))
 
 
 @settings(max_examples=600 if LONG else 5, deadline=None)
@@ -152,7 +152,7 @@ def test_any_two_states(kind: str, seed: int, steps: list[str]) -> None:
         world = _World(Path(directory) / "t", kind, rng)
         for step in ("append", "append", *steps):
             world.step(step)
-        ids = world.table.store.snapshot_ids()
+        ids = world.table._store.snapshot_ids()
         for _ in range(3):
             _check(world.table, rng.choice(ids), rng.choice(ids))
 
@@ -162,7 +162,7 @@ def test_each_kind_of_table(kind: str, tmp_path: Path) -> None:
     world = _World(tmp_path / "t", kind, random.Random(5))
     for step in ("append", "append", "delete", "append", "compact", "overwrite", "append", "compact"):
         world.step(step)
-    ids = world.table.store.snapshot_ids()
+    ids = world.table._store.snapshot_ids()
     _check(world.table, ids[0], ids[-1])
     _check(world.table, ids[-1], ids[1])
 
@@ -172,7 +172,7 @@ def test_states_of_fixtures_by_java() -> None:
     checked = 0
     for name in sampled(fixture_names(), 12):
         table = pp.Table.open(table_path(name))
-        states = table.snapshots()
+        states = table.snapshots.list()
         if name == "pk_dynamic_bucket_part" or table.options.get("data-evolution.enabled") == "true":
             continue  # keys in two buckets; not read here
         if len(states) < 2 or states[0].schema_id != states[-1].schema_id:
@@ -190,9 +190,9 @@ def test_rows_that_do_not_fit_into_memory_are_sorted_on_disk(tmp_path: Path, mon
     table.append(rows)
     table.overwrite(rows.slice(10))
     monkeypatch.setattr(diff_rows, "_BATCH_ROWS", 1_000)
-    found = table.diff(1, 2)
+    found = table.snapshots.diff(1, 2)
     assert sorted(found.to_arrow()["a"].to_pylist()) == list(range(10))
-    summary = table.diff(2, 1).summary()
+    summary = table.snapshots.diff(2, 1).summary()
     assert (summary.rows_inserted, summary.rows_deleted) == (10, 0)
 
 
@@ -206,7 +206,7 @@ def test_what_both_states_have_is_not_read(tmp_path: Path) -> None:
     table.append(pa.table({"a": [7]}))
     for path in shared:
         path.unlink()
-    assert table.diff(4).to_arrow().to_pylist() == [{"rowkind": "+I", "a": 7}]
+    assert table.snapshots.diff(4).to_arrow().to_pylist() == [{"rowkind": "+I", "a": 7}]
 
 
 def test_keys_are_looked_up_in_what_both_states_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,7 @@ def test_keys_are_looked_up_in_what_both_states_have(tmp_path: Path, monkeypatch
     found = []
     keys_of = merged_files.changed_keys
     monkeypatch.setattr(merged_files, "changed_keys", lambda *given: found.append(keys_of(*given)) or found[-1])
-    rows = table.diff(2, 3).to_arrow().to_pylist()
+    rows = table.snapshots.diff(2, 3).to_arrow().to_pylist()
     assert [len(keys) for keys in found] == [3]
     assert [(row["rowkind"], row["k"], row["v"]) for row in rows] == [
         ("-U", 5, "value"), ("+U", 5, "a"), ("+I", 500_000, "c"),
@@ -235,10 +235,10 @@ def test_very_many_buckets_that_a_key_may_be_in_are_refused(tmp_path: Path, monk
     table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options=options)
     for value in (1, 2):
         table.append(pa.table({"k": [0, 9, 1, 8, 2, 7, 3, 6, 4, 5], "v": [value] * 10}, schema))
-    assert table.diff(1, 2).summary().rows_updated == 10
+    assert table.snapshots.diff(1, 2).summary().rows_updated == 10
     monkeypatch.setattr(candidate_keys, "_MOST_BUCKETS", 4)
     with pytest.raises(UnsupportedError, match="buckets: too many"):
-        table.diff(1, 2).to_arrow()
+        table.snapshots.diff(1, 2).to_arrow()
 
 
 def test_schemas_and_options(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_schemas_and_options(tmp_path: Path) -> None:
     table.alter(rename_columns={"a": "z"}, set_options={"target-file-size": "32 mb"})
     table.alter(drop_columns=["b"], add_columns=pa.schema([("n", pa.int64())]))
     table.append(pa.table({"z": [3], "r": [None], "n": [9]}))
-    diff = table.diff(1)
+    diff = table.snapshots.diff(1)
     assert diff.to_arrow().to_pylist() == [{"rowkind": "+I", "z": 3, "r": None, "n": 9}]
     assert [(c.what, c.name, c.before, c.after) for c in diff.schema_changes] == [
         ("column name", "z", "a", "z"), ("column", "b", "STRING", None), ("column", "n", None, "BIGINT"),
@@ -257,28 +257,28 @@ def test_schemas_and_options(tmp_path: Path) -> None:
     changes = {c.name: (c.before, c.after) for c in diff.option_changes}
     assert changes["target-file-size"] == ("64 mb", "32 mb")
     assert "option target-file-size: 64 mb -> 32 mb" in str(diff.summary())
-    back = table.diff(2, 1)
+    back = table.snapshots.diff(2, 1)
     assert back.to_arrow().to_pylist() == [{"rowkind": "-D", "z": 3, "r": None, "n": 9}]
     assert [(c.what, c.name, c.before, c.after) for c in back.schema_changes][:1] == [("column name", "a", "z", "a")]
 
 
 def test_what_is_shown(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int64())]))
-    assert table.diff(None).to_arrow().num_rows == 0  # type: ignore[arg-type]
+    assert table.snapshots.diff(None).to_arrow().num_rows == 0  # type: ignore[arg-type]
     table.append(pa.table({"a": [1, 2]}))
-    table.create_tag("first")
+    table.tags.create("first")
     table.overwrite(pa.table({"a": [2, 3]}))
     table.compact(full=True)
-    diff = table.diff("first")
+    diff = table.snapshots.diff("first")
     assert "tag first to the newest state" in repr(diff)
     assert diff.files["change"].to_pylist() == ["removed", "added"]
     summary = diff.summary()
     assert summary.differs
     assert "rows: 1 inserted, 1 deleted" in str(summary)
     assert json.loads(summary.to_json())["rows_inserted"] == 1
-    assert not table.diff("first", 1).summary().differs
-    assert repr(table.diff(1, 1).summary()).endswith("the same rows, files: 0 added (0 B), 0 removed (0 B)")
+    assert not table.snapshots.diff("first", 1).summary().differs
+    assert repr(table.snapshots.diff(1, 1).summary()).endswith("the same rows, files: 0 added (0 B), 0 removed (0 B)")
     with pytest.raises(TagNotFoundError):
-        table.diff("none")
+        table.snapshots.diff("none")
     with pytest.raises(ArgumentTypeError):
-        table.diff(1.5)  # type: ignore[arg-type]
+        table.snapshots.diff(1.5)  # type: ignore[arg-type]

@@ -58,9 +58,9 @@ def test_partitions_that_are_named(table: pp.Table, which: Any, left: list[int])
         planned.partitions, planned.data_files, planned.bytes,
     )  # fmt: skip
     assert planned.dry_run
-    assert len(table.snapshots()) == (3 if summary.partitions else 2)
-    assert not table.verify(deep=True).findings
-    table.expire_snapshots(retain_max=1)
+    assert len(table.snapshots.list()) == (3 if summary.partitions else 2)
+    assert not table.maintenance.verify(deep=True).findings
+    table.snapshots.expire(retain_max=1)
     is_exact(table)
 
 
@@ -76,10 +76,10 @@ def test_truncate(tmp_path: Path, key: list[str]) -> None:
     summary = table.truncate()
     assert summary.partitions == ("day=20454/p=a", "day=20455/p=a", "day=20456/p=a")
     assert table.count() == 0
-    assert table.scan(snapshot=table.snapshots()[-2].id).to_arrow().num_rows == 3
+    assert table.scan(snapshot=table.snapshots.list()[-2].id).to_arrow().num_rows == 3
     table.append(pa.table({"day": pa.array(_DAYS).cast(pa.date32()), "p": ["a"] * 3, "id": [1, 2, 3]}, schema))
     assert table.count() == 3
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_truncate(tmp_path: Path, key: list[str]) -> None:
 def test_what_is_refused(table: pp.Table, which: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         table.drop_partitions(which)
-    assert len(table.snapshots()) == 2
+    assert len(table.snapshots.list()) == 2
 
 
 def test_tables_without_partitions(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_tables_without_partitions(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"no partitions.*truncate"):
         table.drop_partitions("day = '2026-01-01'")
     with pytest.raises(OptionError, match="partitions to mark"):
-        table.mark_partitions_done([{}])
+        table.maintenance.mark_partitions_done([{}])
 
 
 def test_rows_that_come_meanwhile(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,13 +127,13 @@ def test_partitions_marked_as_done(table: pp.Table) -> None:
     path = Path(table.path)
     partitions = [{"day": "2026-01-01", "p": "p0"}, {"day": "2026-02-01", "p": None}]
     directories = ("day=20454/p=p0", "day=20485/p=__DEFAULT_PARTITION__")
-    assert table.mark_partitions_done(partitions, dry_run=True) == directories
+    assert table.maintenance.mark_partitions_done(partitions, dry_run=True) == directories
     assert not list(path.rglob("_SUCCESS"))
-    assert table.mark_partitions_done(partitions) == directories
+    assert table.maintenance.mark_partitions_done(partitions) == directories
     first = (path / directories[0] / "_SUCCESS").read_text()
     assert list(json.loads(first)) == ["creationTime", "modificationTime"]
     (path / directories[0] / "_SUCCESS").write_text('{"creationTime": 7, "modificationTime": 8}')
-    table.mark_partitions_done(partitions[0])
+    table.maintenance.mark_partitions_done(partitions[0])
     again = json.loads((path / directories[0] / "_SUCCESS").read_text())
     assert again["creationTime"] == 7 < 8 < again["modificationTime"]
     assert len(rows_of(table)) == 10
@@ -141,13 +141,15 @@ def test_partitions_marked_as_done(table: pp.Table) -> None:
         ([], "are a list"), ({"day": "2026-01-01"}, "no value for p"), ({"id": 1}, "no partition column"),
     ):  # fmt: skip
         with pytest.raises(OptionError, match=message):
-            table.mark_partitions_done(wrong)
+            table.maintenance.mark_partitions_done(wrong)
     with pytest.raises(ArgumentTypeError, match="partitions takes a list, not 7"):
-        table.mark_partitions_done(7)  # type: ignore[arg-type]
-    assert table.mark_partitions_done(iter(partitions)) == table.mark_partitions_done(partitions)  # type: ignore[arg-type]
+        table.maintenance.mark_partitions_done(7)  # type: ignore[arg-type]
+    assert table.maintenance.mark_partitions_done(iter(partitions)) == table.maintenance.mark_partitions_done(
+        partitions
+    )  # type: ignore[arg-type]
     table.alter({"partition.mark-done-action": "success-file,done-partition"})
     with pytest.raises(UnsupportedError, match="action=done-partition is not supported"):
-        table.mark_partitions_done(partitions)
+        table.maintenance.mark_partitions_done(partitions)
 
 
 @pytest.mark.parametrize("key", [[], ["day", "p", "id"]])
@@ -180,7 +182,7 @@ def test_writes_mark_their_partitions_where_an_option_says_so(tmp_path: Path, ke
     marked()
     table.compact(full=True)
     table.truncate()
-    table.analyze()
+    table.maintenance.analyze()
     assert marked() == []
     table.append(rows("2026-01-31"), options={"partition.mark-done-action": "done-partition"})
     assert (marked(), table.count()) == ([], 1)
@@ -194,7 +196,7 @@ def test_java_reads_and_writes_on(oracle: Oracle, tmp_path: Path) -> None:
     _append(table, *range(12))
     table.delete("id IN (3, 4)")
     table.drop_partitions("p = 'p1'")
-    table.mark_partitions_done({"day": _DAYS[0], "p": "p0"})
+    table.maintenance.mark_partitions_done({"day": _DAYS[0], "p": "p0"})
     with oracle.batch() as batch:
         dropped = batch.read(tmp_path, "db.t")
     assert dropped.lines == lines(table.scan().to_arrow())

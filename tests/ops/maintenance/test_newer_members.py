@@ -44,7 +44,7 @@ def test_members_go_with_their_records(tmp_path: Path, kind: str) -> None:
     for step in ("append", "orphans", *steps, "expire", "orphans"):
         if step == "orphans":
             time.sleep(0.002)  # a file of this very millisecond counts as new
-            gone = world.table.remove_orphan_files("0 s", dry_run=False).files["path"].to_pylist()
+            gone = world.table.maintenance.remove_orphan_files("0 s", dry_run=False).files["path"].to_pylist()
             assert all("/planted-" in path for path in gone)  # their records are gone, too
         else:
             world.step(step)
@@ -74,29 +74,29 @@ def test_every_other_operation(tmp_path: Path, key: list[str] | None, options: d
     table = _table(tmp_path / "t", key, **options)
     if key is None:
         table.delete("k = 2")
-    table.create_tag("x")
-    table.create_branch("b", "x")
+    table.tags.create("x")
+    table.branches.create("b", "x")
     rows = rows_of(table)
     planted = _planted(tmp_path / "t")
     check = watched(tmp_path / "t", planted)
     assert rows_of(table) == rows
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
     for operation in (
         lambda: table.update({"v": "NULL"}, "k = 3"),
         lambda: table.merge(_rows(4, 90), on=["p", "k"], when_matched="update", when_not_matched="insert"),
         lambda: table.alter(set_options={"file-index.bitmap.columns": "k"}),
-        lambda: table.rewrite_file_index() if key is None else None,
+        lambda: table.index.build() if key is None else None,
         lambda: table.alter(add_columns={"w": "INT"}, rename_columns={"v": "vs"}),
-        lambda: table.rename_tag("x", "y"),
-        lambda: table.create_tag("z", 2, retain="1 d"),
-        lambda: table.rollback("z"),
-        lambda: table.repair(),
+        lambda: table.tags.rename("x", "y"),
+        lambda: table.tags.create("z", 2, retain="1 d"),
+        lambda: table.snapshots.rollback("z"),
+        lambda: table.maintenance.repair(),
         lambda: table.drop_partitions([{"p": 1}]),
-        lambda: table.fast_forward("b"),
+        lambda: table.branches.fast_forward("b"),
     ):
         operation()
         check()
-    table.clone(tmp_path / "copy")
+    table.maintenance.clone(tmp_path / "copy")
     having, lacking, _ = found(tmp_path / "copy")
     assert having
     assert not planted & lacking
@@ -113,7 +113,7 @@ def test_vectors_that_stay_keep_their_members(tmp_path: Path) -> None:
     table.delete("k IN (1, 3)")
     vectors = {of for of in _planted(tmp_path / "t") if of.startswith("vector of")}
     table.delete("k = 11")  # in the file of 1: that of 3 goes to another index file as it is
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     assert len(vectors) == 2
     assert len(vectors & found(tmp_path / "t")[0]) == 1
 
@@ -135,10 +135,10 @@ def test_files_go_that_only_members_of_expired_records_named(tmp_path: Path) -> 
     _planted(tmp_path / "t")
     table.append(_rows(50))
     table.compact(full=True)
-    table.compact_manifests()
-    table.expire_snapshots(retain_max=1)
+    table.maintenance.compact_manifests()
+    table.snapshots.expire(retain_max=1)
     time.sleep(0.002)  # a file of this very millisecond counts as new
-    table.remove_orphan_files("0 s", dry_run=False)
+    table.maintenance.remove_orphan_files("0 s", dry_run=False)
     _, _, files = found(tmp_path / "t")
     assert files == {path.name for path in (tmp_path / "t").rglob("planted-*")}
 
@@ -150,7 +150,7 @@ def test_java_reads_what_is_written_with_unknown_members(oracle: Oracle, tmp_pat
     table.delete("k = 1")
     _planted(tmp_path / "db.db" / "t")
     table.delete("k IN (1, 2)")
-    table.compact_manifests()
+    table.maintenance.compact_manifests()
     table.append(_rows(50))
     with oracle.batch() as batch:
         read = batch.read(tmp_path, "db.t")

@@ -56,12 +56,12 @@ def table(tmp_path: Path) -> pp.Table:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
     for number in range(4):
         table.append(pa.table({"p": ["ab"[number % 2]] * 5, "id": list(range(10 * number, 10 * number + 5))}, _SCHEMA))
-    table.create_tag("old", 2)
-    table.create_branch("b", "old")
+    table.tags.create("old", 2)
+    table.branches.create("b", "old")
     pp.Table.open(table.path, branch="b").append(pa.table({"p": ["c"], "id": [1]}, _SCHEMA))
     table.delete("id % 10 = 3")
     table.compact(full=True)
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     return table
 
 
@@ -99,23 +99,23 @@ def test_each_orphan_is_found_and_nothing_else(table: pp.Table, executor: Execut
     expected = {_put(table.path, name): kind for kind, names in _ORPHANS.items() for name in names}
     kept = {_put(table.path, name) for name in _KEPT}
     young = _put(table.path, "p=a/bucket-0/data-young.parquet", days=0.5)
-    found = table.remove_orphan_files(executor=executor, dry_run=True)
-    assert found.looked_at == table.remove_orphan_files(dry_run=True).looked_at > len(expected)
+    found = table.maintenance.remove_orphan_files(executor=executor, dry_run=True)
+    assert found.looked_at == table.maintenance.remove_orphan_files(dry_run=True).looked_at > len(expected)
     assert dict(zip(found.files["path"].to_pylist(), found.files["kind"].to_pylist(), strict=True)) == expected
     assert found.bytes == 5 * len(expected)
     assert "would go" in repr(found)
     assert set(expected) <= files_there(Path(table.path))
     begun = Path(table.path, f"branch/.c.{_UUID}.tmp/schema")
     begun.mkdir(parents=True)
-    removed = table.remove_orphan_files(dry_run=False, executor=executor)
+    removed = table.maintenance.remove_orphan_files(dry_run=False, executor=executor)
     assert removed.files.equals(found.files)
     begun.rmdir()  # whoever makes a branch is about to write there
     begun.parent.rmdir()
     assert [path.name for path in Path(table.path, "branch").iterdir()] == ["branch-b"]
-    assert files_there(Path(table.path)) == {*kept, young} | set(table_files(table.store))
+    assert files_there(Path(table.path)) == {*kept, young} | set(table_files(table._store))
     assert (rows_of(table), rows_of(table, tag="old"), rows_of(branch)) == rows
-    assert not table.remove_orphan_files(timedelta(hours=13), dry_run=True).files.num_rows
-    assert table.remove_orphan_files("6 h", dry_run=True).files["path"].to_pylist() == [young]
+    assert not table.maintenance.remove_orphan_files(timedelta(hours=13), dry_run=True).files.num_rows
+    assert table.maintenance.remove_orphan_files("6 h", dry_run=True).files["path"].to_pylist() == [young]
 
 
 @pytest.mark.parametrize("name", fixture_names())
@@ -123,7 +123,7 @@ def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
     root = tmp_path / "t"
     shutil.copytree(table_path(name), root)
     _age(str(root))
-    found = pp.Table.open(root).remove_orphan_files(dry_run=True)
+    found = pp.Table.open(root).maintenance.remove_orphan_files(dry_run=True)
     assert found.files.num_rows == 0
     assert found.looked_at >= 3 or name == "empty_table"
 
@@ -139,7 +139,7 @@ def test_nothing_goes_where_a_state_is_damaged(
         path.unlink()
     METADATA_CACHE.clear()
     with pytest.raises(NotFoundError, match="nothing was removed"):
-        pp.Table.open(table.path).remove_orphan_files(dry_run=False, executor=executor)
+        pp.Table.open(table.path).maintenance.remove_orphan_files(dry_run=False, executor=executor)
     assert Path(orphan).exists()
 
 
@@ -153,7 +153,7 @@ def test_what_is_committed_while_workers_search_stays(table: pp.Table) -> None:
             _age(table.path)
             return super().shuffle(split, tasks, gather, parts)
 
-    assert not table.remove_orphan_files(dry_run=False, executor=Beside()).files.num_rows
+    assert not table.maintenance.remove_orphan_files(dry_run=False, executor=Beside()).files.num_rows
     assert rows_of(table).count(repr(rows.to_pylist()[0])) == 1
 
 
@@ -162,8 +162,8 @@ def test_external_directories_are_looked_into_when_asked(tmp_path: Path) -> None
     options = {"data-file.external-paths": f"file://{outside}"}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
     orphan = _put(str(outside), "p=a/bucket-0/data-x-0.parquet")
-    assert not table.remove_orphan_files(dry_run=False).files.num_rows
-    assert table.remove_orphan_files(dry_run=False, external=True).files["path"].to_pylist() == [orphan]
+    assert not table.maintenance.remove_orphan_files(dry_run=False).files.num_rows
+    assert table.maintenance.remove_orphan_files(dry_run=False, external=True).files["path"].to_pylist() == [orphan]
     assert not Path(orphan).exists()
 
 
@@ -183,7 +183,7 @@ def test_what_links_lead_to_stays(table: pp.Table, place: str, executor: Executo
         shutil.rmtree(link)
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(tmp_path / "elsewhere")
-    assert not table.remove_orphan_files(dry_run=False, executor=executor).files.num_rows
+    assert not table.maintenance.remove_orphan_files(dry_run=False, executor=executor).files.num_rows
     assert all(os.path.exists(file) for file in files)
 
 
@@ -194,7 +194,7 @@ def test_a_directory_of_data_that_is_a_link_is_left(link: str, tmp_path: Path) -
     files = [_put(str(tmp_path / "elsewhere"), f"{step}p=a/bucket-0/data-x-0.parquet") for step in ("", "data/")]
     Path(table.path, link).parent.mkdir(exist_ok=True)
     Path(table.path, link).symlink_to(tmp_path / "elsewhere")
-    assert not table.remove_orphan_files(dry_run=False).files.num_rows
+    assert not table.maintenance.remove_orphan_files(dry_run=False).files.num_rows
     assert all(os.path.exists(file) for file in files)
 
 
@@ -206,20 +206,22 @@ def test_external_directories_of_others_are_not_emptied(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
     _age(other.path)
     with pytest.raises(SecurityError, match="another table"):
-        table.remove_orphan_files(dry_run=False, external=True)
+        table.maintenance.remove_orphan_files(dry_run=False, external=True)
     table.alter(set_options={"data-file.external-paths": f"file://{tmp_path}/free"})
     orphan = _put(str(tmp_path / "free"), "p=a/bucket-0/data-x-0.parquet")
     shutil.rmtree(tmp_path / "other")
     careful = {"external-paths.trust-table": "false"}
     with pytest.raises(SecurityError, match=r"not allowed.*external-paths\.allow"):
-        pp.Table.open(table.path, storage_options=careful).remove_orphan_files(dry_run=False, external=True)
+        pp.Table.open(table.path, storage_options=careful).maintenance.remove_orphan_files(dry_run=False, external=True)
     allowing = careful | {"external-paths.allow": f"file://{tmp_path}/other,file://{tmp_path}/free"}
-    found = pp.Table.open(table.path, storage_options=allowing).remove_orphan_files(dry_run=False, external=True)
+    found = pp.Table.open(table.path, storage_options=allowing).maintenance.remove_orphan_files(
+        dry_run=False, external=True
+    )
     assert found.files["path"].to_pylist() == [orphan]
 
 
 def test_a_time_to_come_is_refused(table: pp.Table) -> None:
     with pytest.raises(OptionError, match="in the future"):
-        table.remove_orphan_files(int(time.time() * 1000) + 60_000, dry_run=True)
+        table.maintenance.remove_orphan_files(int(time.time() * 1000) + 60_000, dry_run=True)
     with pytest.raises(OptionError, match="older_than"):
-        table.remove_orphan_files("soon", dry_run=True)
+        table.maintenance.remove_orphan_files("soon", dry_run=True)

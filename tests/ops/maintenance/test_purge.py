@@ -34,29 +34,29 @@ def _table(path: Path) -> pp.Table:
 
 def test_what_goes(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    table.create_tag("x", 2)
-    table.create_branch("b", "x")
+    table.tags.create("x", 2)
+    table.branches.create("b", "x")
     before = files_there(tmp_path / "t")
     for confirm in ("", "T", str(tmp_path / "t")):
         with pytest.raises(OptionError, match=r"not confirmed — at .* — give the name of the table, 't'"):
-            table.purge(confirm, named_states=True)
+            table.maintenance.purge(confirm, named_states=True)
     with pytest.raises(UnsupportedError, match="has 1 tag and 1 branch"):
-        table.purge("t")
+        table.maintenance.purge("t")
     with pytest.raises(UnsupportedError, match="branch can't be purged"):
-        pp.Table.open(table.path, branch="b").purge("t")
-    planned = table.purge(named_states=True, dry_run=True)
+        pp.Table.open(table.path, branch="b").maintenance.purge("t")
+    planned = table.maintenance.purge(named_states=True, dry_run=True)
     assert (planned.snapshots, planned.tags, planned.branches, planned.consumers) == (4, ("x",), ("b",), ("c",))
     assert files_there(tmp_path / "t") == before
-    summary = table.purge("t", named_states=True)
+    summary = table.maintenance.purge("t", named_states=True)
     assert replace(planned, seconds=0, dry_run=False) == replace(summary, seconds=0)
     assert table.count() == 0
-    assert (len(table.snapshots()), table.tags(), table.branches()) == (1, {}, [])
+    assert (len(table.snapshots.list()), table.tags.list(), table.branches.list()) == (1, {}, [])
     assert not list((tmp_path / "t").rglob("*.parquet"))
     (tmp_path / "t/bucket-0/data-2.orc").unlink()
     is_exact(table)
-    again = table.purge(dry_run=True)
+    again = table.maintenance.purge(dry_run=True)
     assert (again.snapshots, again.data_files, again.metadata_files) == (0, 0, 0)
-    assert replace(again, seconds=0, dry_run=False) == replace(table.purge("t"), seconds=0)
+    assert replace(again, seconds=0, dry_run=False) == replace(table.maintenance.purge("t"), seconds=0)
     table.append(pa.table({"id": [7]}, _SCHEMA))
     assert table.count() == 1
 
@@ -75,7 +75,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @requires_java_oracle
 def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:
     table = _table(tmp_path / "db.db/t")
-    table.purge("t")
+    table.maintenance.purge("t")
     with oracle.batch() as batch:
         empty = batch.read(tmp_path, "db.t")
         batch.write(tmp_path, "db.t", pa.table({"id": [9]}, _SCHEMA))

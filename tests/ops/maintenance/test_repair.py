@@ -31,7 +31,7 @@ def _made(path: Path, **options: str) -> pp.Table:
 
 
 def _repaired(table: pp.Table) -> Repair:
-    result = table.repair()
+    result = table.maintenance.repair()
     assert isinstance(result, Repair)
     return result
 
@@ -44,11 +44,11 @@ def test_hints_of_changelogs(tmp_path: Path, hint: str, text: str, right: str) -
     table = pp.Table.create(tmp_path / "t", "id BIGINT", options={"changelog.num-retained.min": "20"})
     for number in range(3):
         table.append({"id": [number]})
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     (tmp_path / "t/changelog" / hint).write_text(text)
-    assert [finding.kind for finding in table.repair().mended] == ["hint"]
+    assert [finding.kind for finding in table.maintenance.repair().mended] == ["hint"]
     assert (tmp_path / "t/changelog" / hint).read_text() == right
-    assert table.verify().findings == ()
+    assert table.maintenance.verify().findings == ()
 
 
 @pytest.mark.parametrize(("hint", "text"), [("LATEST", "99"), ("LATEST", "x"), ("EARLIEST", "one"), ("EARLIEST", "0")])
@@ -57,13 +57,13 @@ def test_a_hint_that_names_no_snapshot_is_written_again(hint: str, text: str, tm
     rows = rows_of(table)
     path = tmp_path / "t/snapshot" / hint
     path.write_text(text)
-    plan = table.repair(dry_run=True)
+    plan = table.maintenance.repair(dry_run=True)
     assert isinstance(plan, RepairPlan)
     assert [(f.kind, f.path) for f in plan.mends] == [("hint-ahead" if text == "99" else "hint", str(path))]
     assert path.read_text() == text
     assert len(_repaired(table).mended) == 1
     assert path.read_text() == {"LATEST": "5", "EARLIEST": "1"}[hint]
-    assert not table.verify().findings
+    assert not table.maintenance.verify().findings
     assert rows_of(table) == rows
 
 
@@ -76,7 +76,7 @@ def test_a_hint_that_names_another_snapshot_is_left(hint: str, text: str, tmp_pa
     result = _repaired(table)
     assert (len(result.mended), [f.kind for f in result.left]) == (0, ["hint"])
     assert (tmp_path / "t/snapshot" / hint).read_text() == text
-    assert table.store.snapshot_ids() == [1, 2, 3, 4, 5]
+    assert table._store.snapshot_ids() == [1, 2, 3, 4, 5]
 
 
 def test_an_expiry_that_was_killed_is_brought_to_its_end(tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ def test_an_expiry_that_was_killed_is_brought_to_its_end(tmp_path: Path) -> None
     table = _made(tmp_path / "t")
     rows = rows_of(table)
     (tmp_path / "t/snapshot/EARLIEST").write_text("4")
-    live = set(table.system("files")["file_path"].to_pylist())
+    live = set(table.system.read("files")["file_path"].to_pylist())
     next(path for path in (tmp_path / "t").rglob("data-*") if str(path) not in live).unlink()
     assert [f.kind for f in _repaired(table).mended] == ["hint"]
-    assert table.store.snapshot_ids() == [4, 5]
-    assert not table.verify(deep=True).findings
+    assert table._store.snapshot_ids() == [4, 5]
+    assert not table.maintenance.verify(deep=True).findings
     assert rows_of(table) == rows
 
 
@@ -96,20 +96,22 @@ def test_an_expiry_that_was_killed_is_brought_to_its_end(tmp_path: Path) -> None
 def test_a_damaged_index_is_built_again(damage: str, tmp_path: Path) -> None:
     options = {"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "1 b"}
     table = _made(tmp_path / "t", **options)
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     rows = rows_of(table)
     sides = sorted((tmp_path / "t").rglob("*.index"), key=lambda path: path.stat().st_size)
     data = bytearray(sides[-1].read_bytes())
     data[20 if damage == "head" else -2] ^= 0xFF
     sides[-1].unlink() if damage == "gone" else sides[-1].write_bytes(data)
-    result = table.repair(table.verify(deep=True))
+    result = table.maintenance.repair(table.maintenance.verify(deep=True))
     assert isinstance(result, Repair)
     assert {f.kind for f in result.mended} == {"file-index"}
     assert rows_of(table) == rows
     assert rows_of(table, filter="c = 'red'") == [row for row in rows if "red" in row]
-    assert all("only older snapshots need it" in finding.what for finding in table.verify(deep=True).findings)
-    table.expire_snapshots(retain_max=1)
-    assert not table.verify(deep=True).findings
+    assert all(
+        "only older snapshots need it" in finding.what for finding in table.maintenance.verify(deep=True).findings
+    )
+    table.snapshots.expire(retain_max=1)
+    assert not table.maintenance.verify(deep=True).findings
 
 
 def test_a_plan_does_not_promise_what_is_left(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_a_plan_does_not_promise_what_is_left(tmp_path: Path) -> None:
 
 def _keeps_its_promise(table: pp.Table) -> Sequence[Finding]:
     """What a dry run says is what is done."""
-    plan = table.repair(dry_run=True)
+    plan = table.maintenance.repair(dry_run=True)
     assert isinstance(plan, RepairPlan)
     result = _repaired(table)
     assert (plan.mends, set(plan.left)) == (result.mended, set(result.left))
@@ -139,7 +141,7 @@ def _keeps_its_promise(table: pp.Table) -> Sequence[Finding]:
 
 def test_what_would_be_a_guess_is_left(tmp_path: Path) -> None:
     table = _made(tmp_path / "t")
-    Path(table.system("files")["file_path"][0].as_py()).unlink()
+    Path(table.system.read("files")["file_path"][0].as_py()).unlink()
     result = _repaired(table)
     assert (result.mended, {f.kind for f in result.left}) == ((), {"data-file"})
     assert "restore the file from a copy" in str(result)
@@ -160,23 +162,23 @@ def test_entries_of_files_that_are_gone_are_taken_out(key: list[str], vectors: s
     table.delete("id = 3")
     rows = rows_of(table, filter="p <> 1")
     gone = list((tmp_path / "t/p=1").rglob("data-*"))
-    files = set(table.system("files")["file_path"].to_pylist())
+    files = set(table.system.read("files")["file_path"].to_pylist())
     lost = sorted(str(path) for path in gone if str(path) in files)
     for path in gone:
         path.unlink()
-    newest = table.snapshot()
-    dry = table.remove_unexisting_files(dry_run=True)
+    newest = table.snapshots.latest()
+    dry = table.maintenance.remove_unexisting_files(dry_run=True)
     assert sorted(dry.files["file_path"].to_pylist()) == lost
     assert "would be removed" in repr(dry)
-    assert table.snapshot() == newest
-    done = table.remove_unexisting_files(dry_run=False)
-    assert done.snapshot_id == table.snapshot().id  # type: ignore[union-attr]
+    assert table.snapshots.latest() == newest
+    done = table.maintenance.remove_unexisting_files(dry_run=False)
+    assert done.snapshot_id == table.snapshots.latest().id  # type: ignore[union-attr]
     assert rows_of(table) == rows
     table.append(pa.table({"id": [77], "p": [1]}, schema))
     assert table.count("p = 1") == 1
-    table.expire_snapshots(retain_max=1)
-    assert not table.verify(deep=True).findings
-    assert table.remove_unexisting_files(dry_run=False).snapshot_id is None
+    table.snapshots.expire(retain_max=1)
+    assert not table.maintenance.verify(deep=True).findings
+    assert table.maintenance.remove_unexisting_files(dry_run=False).snapshot_id is None
 
 
 @pytest.mark.parametrize("bucket", ["-1", "1"])
@@ -189,16 +191,16 @@ def test_a_file_that_is_gone_shared_an_index_file_with_others(bucket: str, with_
     for n in range(3):
         table.append(pa.table({"id": range(10 * n, 10 * n + 10), "v": [n] * 10}, schema))
     table.delete("id IN (3, 23)" if not with_vector else "id IN (3, 13, 23)")
-    files = table.system("files")
+    files = table.system.read("files")
     lowest = dict(zip(files["file_path"].to_pylist(), files["min_value_stats"].to_pylist(), strict=True))
     (gone,) = (path for path, text in lowest.items() if "id=10" in text)
     left = rows_of(table, filter="id < 10 OR id >= 20")
     Path(gone).unlink()
-    done = table.remove_unexisting_files(dry_run=False)
+    done = table.maintenance.remove_unexisting_files(dry_run=False)
     assert done.files["file_path"].to_pylist() == [gone]
     assert rows_of(table) == left
-    table.expire_snapshots(retain_max=1)
-    assert not table.verify(deep=True).findings
+    table.snapshots.expire(retain_max=1)
+    assert not table.maintenance.verify(deep=True).findings
 
 
 def test_it_fails_at_any_point_and_can_be_done_again(tmp_path: Path) -> None:
@@ -207,7 +209,9 @@ def test_it_fails_at_any_point_and_can_be_done_again(tmp_path: Path) -> None:
 
     def table_at(number: int) -> tuple[pp.Table, list[str]]:
         table = _made(tmp_path / str(number))
-        Path(max(table.system("files")["file_path"].to_pylist(), key=lambda path: Path(path).stat().st_size)).unlink()
+        Path(
+            max(table.system.read("files")["file_path"].to_pylist(), key=lambda path: Path(path).stat().st_size)
+        ).unlink()
         return table, ["{'id': 99, 'c': 'red'}"]
 
     def with_io(table: pp.Table, io: FaultyIO) -> pp.Table:
@@ -215,16 +219,16 @@ def test_it_fails_at_any_point_and_can_be_done_again(tmp_path: Path) -> None:
 
     table, left = table_at(0)
     counting = FaultyIO()
-    with_io(table, counting).remove_unexisting_files(dry_run=False)
+    with_io(table, counting).maintenance.remove_unexisting_files(dry_run=False)
     assert rows_of(table) == left
     for number, (at, name) in enumerate(fault_points(counting.done), 1):
         table, left = table_at(number)
         io = FaultyIO(at)
         try:
-            with_io(table, io).remove_unexisting_files(dry_run=False)
+            with_io(table, io).maintenance.remove_unexisting_files(dry_run=False)
         except (PaimonError, OSError):
             pass
-        table.remove_unexisting_files(dry_run=False)
+        table.maintenance.remove_unexisting_files(dry_run=False)
         assert rows_of(table) == left, (at, name)
 
 
@@ -244,7 +248,7 @@ def test_java_reads_what_is_left(oracle: Oracle, tmp_path: Path) -> None:
         for data in (path / "p=1").rglob("data-*"):
             data.unlink()
         (path / "snapshot/EARLIEST").write_text("x")
-        table.remove_unexisting_files(dry_run=False)
+        table.maintenance.remove_unexisting_files(dry_run=False)
         _repaired(table)
         table.append(pa.table({"id": [5], "p": [1]}, schema))
     with oracle.batch() as batch:
@@ -262,12 +266,12 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "mend: hint" in capsys.readouterr().out
     assert main(["repair", path]) == 0
     assert "1 finding mended, 0 left" in capsys.readouterr().out
-    Path(table.system("files")["file_path"][0].as_py()).unlink()
+    Path(table.system.read("files")["file_path"][0].as_py()).unlink()
     assert main(["repair", path, "--output", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["left"][0]["kind"] == "data-file"
     assert main(["remove-unexisting-files", path, "--output", "csv", "--dry-run"]) == 0
     assert capsys.readouterr().out.count("data-") == 1
     assert main(["remove-unexisting-files", path, "--yes"]) == 0
     assert main(["repair", path]) == 1  # older snapshots still name the file
-    table.expire_snapshots(retain_max=1)
+    table.snapshots.expire(retain_max=1)
     assert main(["verify", path]) == 0

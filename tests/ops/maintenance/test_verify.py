@@ -57,8 +57,8 @@ def _orders(path: Path) -> None:
 
     table.append(rows("a", 0, 10))
     table.append(rows("b", 1_000, 600))
-    table.create_tag("t")
-    table.create_branch("br", "t")
+    table.tags.create("t")
+    table.branches.create("br", "t")
     pp.Table.open(path, branch="br").append(rows("d", 5, 5))
     table.alter(set_options={"target-file-size": "64 mb"})
     table.append(rows("b", 2_000, 700))
@@ -91,9 +91,9 @@ def _visits(path: Path) -> None:
     table = pp.Table.create(path, "id BIGINT", options={"changelog.num-retained.min": "20"})
     for number in range(4):
         table.append({"id": [number]})
-    table.create_tag("t", retain="1 d")
-    table.reset_consumer("c", 3)
-    table.expire_snapshots(retain_max=1)
+    table.tags.create("t", retain="1 d")
+    table.maintenance.reset_consumer("c", 3)
+    table.snapshots.expire(retain_max=1)
 
 
 def _tracked(path: Path) -> None:
@@ -526,7 +526,7 @@ def test_each_fault_is_found_by_its_kind(fault: _Fault, made: dict[str, Path], t
     table = pp.Table.open(path)
     fault.plant(path)
     before = files_there(path)
-    result = table.verify(fault.deep)
+    result = table.maintenance.verify(fault.deep)
     assert {finding.kind for finding in result.findings} == fault.kinds, str(result)
     assert result.ok == all(KINDS[kind][0] == "warning" for kind in fault.kinds)
     assert files_there(path) == before
@@ -542,7 +542,7 @@ def test_faults_are_all_found_at_once(made: dict[str, Path], tmp_path: Path) -> 
     _snapshot_path(path, 3).unlink()
     _index_file(path, DELETION_VECTORS).unlink()
     (path / "snapshot/LATEST").write_text("1")
-    result = pp.Table.open(path).verify()
+    result = pp.Table.open(path).maintenance.verify()
     expected = {"data-file", "tag", "file-index", "snapshot-gap", "deletion-vector", "hint"}
     assert {finding.kind for finding in result.findings} == expected
 
@@ -554,7 +554,7 @@ _KEYS_IN_TWO_BUCKETS = "pk_dynamic_bucket_part"
 
 
 def _check(path: Path, deep: bool) -> None:
-    result = pp.Table.open(path).verify(deep)
+    result = pp.Table.open(path).maintenance.verify(deep)
     if _KEYS_IN_TWO_BUCKETS in str(path):
         assert {finding.kind for finding in result.findings} == {"hash-index"}
     else:
@@ -579,7 +579,7 @@ def test_nothing_is_found_in_tables_of_ours(name: str, made: dict[str, Path]) ->
 
 
 def test_what_is_looked_at_is_counted(made: dict[str, Path]) -> None:
-    result = pp.Table.open(made["orders"]).verify()
+    result = pp.Table.open(made["orders"]).maintenance.verify()
     assert (result.snapshots, result.tags, result.branches, result.data_files, result.rows) == (7, 2, 1, 5, 1325)
     assert "7 snapshots, 2 tags" in repr(result)
     assert "nothing wrong" in str(result)
@@ -593,7 +593,7 @@ def test_work_can_be_done_elsewhere(name: str, made: dict[str, Path], tmp_path: 
     shutil.copytree(made[name], path)
     table, data = pp.Table.open(path), _data(path)
     data.unlink()
-    (finding,) = table.verify(deep=True, executor=Pickling()).findings
+    (finding,) = table.maintenance.verify(deep=True, executor=Pickling()).findings
     assert (finding.kind, finding.path) == ("data-file", str(data))
 
 
@@ -601,28 +601,28 @@ def test_a_damaged_statistics_file_is_made_again(tmp_path: Path) -> None:
     """As the advice says."""
     table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1, 2]}))
-    table.analyze()
+    table.maintenance.analyze()
     next((tmp_path / "t/statistics").iterdir()).unlink()
-    (finding,) = {finding.kind: finding for finding in table.verify().findings}.values()
+    (finding,) = {finding.kind: finding for finding in table.maintenance.verify().findings}.values()
     assert (finding.kind, finding.advice) == ("statistics", "analyze the table again")
-    table.analyze()
-    table.expire_snapshots(retain_max=1)
-    assert not table.verify().findings
-    assert table.statistics().merged_record_count == 2
+    table.maintenance.analyze()
+    table.snapshots.expire(retain_max=1)
+    assert not table.maintenance.verify().findings
+    assert table.maintenance.statistics().merged_record_count == 2
 
 
 def test_a_table_that_is_gone(tmp_path: Path) -> None:
     """Nothing wrong is told of what is there only."""
     table = pp.Table.create(tmp_path / "t", {"id": [1]})
-    table.create_tag("t")
-    table.create_branch("b", "t")
+    table.tags.create("t")
+    table.branches.create("b", "t")
     branch = pp.Table.open(tmp_path / "t", branch="b")
-    table.delete_branch("b")
+    table.branches.delete("b")
     with pytest.raises(BranchNotFoundError, match="no branch 'b'"):
-        branch.verify()
+        branch.maintenance.verify()
     shutil.rmtree(tmp_path / "t")
     with pytest.raises(TableNotFoundError, match="no Paimon table is here"):
-        table.verify()
+        table.maintenance.verify()
 
 
 def test_what_only_older_snapshots_need_goes_when_they_expire(tmp_path: Path) -> None:
@@ -632,13 +632,13 @@ def test_what_only_older_snapshots_need_goes_when_they_expire(tmp_path: Path) ->
     for number in range(4):
         table.append({"id": [number]})
     table.overwrite({"id": [9]})
-    table.create_tag("t", 3)
+    table.tags.create("t", 3)
     table.append({"id": [10]})
     damaged = [("baseManifestList", 2), ("deltaManifestList", 4), ("baseManifestList", 3), ("deltaManifestList", None)]
     gone = [_metadata(path, member, id_) for member, id_ in damaged]
     for file in gone:
         file.unlink()
-    found = {finding.path: finding.what for finding in table.verify().findings}
+    found = {finding.path: finding.what for finding in table.maintenance.verify().findings}
     only_older = ["only older snapshots need it" in found[str(file)] for file in gone]
     assert only_older == [True, True, False, False], "a tag needs the third, the newest snapshot the last one"
 
@@ -668,14 +668,14 @@ def test_a_snapshot_that_expires_meanwhile_is_no_finding(
     read_manifests = verify_module._Walk.read_manifests
 
     def expire_and_read(self: Any) -> None:
-        table.expire_snapshots(retain_max=1)
+        table.snapshots.expire(retain_max=1)
         if not expires:  # the files are gone, and the snapshots that need them are not
             shutil.rmtree(path / "snapshot")
             shutil.copytree(tmp_path / "kept", path / "snapshot")
         read_manifests(self)
 
     monkeypatch.setattr(verify_module._Walk, "read_manifests", expire_and_read)
-    result = table.verify()
+    result = table.maintenance.verify()
     assert {finding.kind for finding in result.findings} == (set() if expires else {"data-file"})
 
 
@@ -694,7 +694,7 @@ def test_no_damage_makes_it_fail(name: str, made: dict[str, Path], tmp_path: Pat
                 data[chance.randrange(len(data))] = chance.randrange(256)
         damaged.write_bytes(data[: chance.choice((len(data), len(data), chance.randrange(len(data) + 1)))])
         before = files_there(path)
-        result = pp.Table.open(path).verify(deep=True)
+        result = pp.Table.open(path).maintenance.verify(deep=True)
         assert json.loads(result.to_json())["ok"] == result.ok, (damaged, str(result))
         assert files_there(path) == before
         shutil.rmtree(path)
@@ -707,7 +707,7 @@ def test_partitions_of_nan(tmp_path: Path) -> None:
         rows = pa.table({"id": range(len(values)), "p": pa.array(values, type_)})
         table = pp.Table.create(tmp_path / str(type_), rows.schema, partition_by="p")
         table.append(rows)
-        assert not table.verify(deep=True).findings
+        assert not table.maintenance.verify(deep=True).findings
 
 
 _CHAR = pa.schema([pa.field("k", pa.string(), False), ("v", pa.int64())])
@@ -720,9 +720,9 @@ def test_char_keys_of_orc_files(tmp_path: Path, bucket: str) -> None:
     table = pp.Table.create(tmp_path / "t", "k CHAR(4), v BIGINT", primary_key="k", options=options)
     table.append(pa.table([["a", "ab", "abcd"], [1, 2, 3]], schema=_CHAR))
     table.append(pa.table([["b", "a"], [4, 5]], schema=_CHAR))
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
     table.compact(full=True)
-    assert not table.verify(deep=True).findings
+    assert not table.maintenance.verify(deep=True).findings
 
 
 @requires_java_oracle
@@ -738,4 +738,4 @@ def test_char_keys_that_java_filled_with_blanks(oracle: Oracle, tmp_path: Path) 
             batch.write(tmp_path, f"db.t{number}", [{"k": key, "v": 1} for key in ("a   ", "b   ", "abcd")])
             batch.write(tmp_path, f"db.t{number}", [{"k": key, "v": 2} for key in ("b   ", "c")])
     for number in range(len(buckets)):
-        assert not pp.Table.open(tmp_path / "db.db" / f"t{number}").verify(deep=True).findings
+        assert not pp.Table.open(tmp_path / "db.db" / f"t{number}").maintenance.verify(deep=True).findings

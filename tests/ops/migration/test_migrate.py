@@ -141,14 +141,14 @@ def test_statistics_prune_and_indexes_are_built(tmp_path: Path) -> None:
     assert len(table.scan("k > 3").plan().files) == 1
     assert len(table.scan("s IS NULL").plan().files) == 1
     assert len(table.scan("s = 'b'").plan().files) == 1  # 'a' … 'c'
-    assert table.rewrite_file_index().rewritten == 2
+    assert table.index.build().rewritten == 2
     assert table.scan("s = 'b'").to_arrow().num_rows == 0
     assert table.scan("s = 'e'").to_arrow()["k"].to_pylist() == [4]
     table.delete("k = 0")
     table.append(pa.table({"k": pa.array([9], pa.int32()), "s": ["z"], "day": table.scan(limit=1).to_arrow()["day"]}))
     table.compact(full=True)
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2, 3, 4, 5, 9]
-    assert table.verify(deep=True).ok
+    assert table.maintenance.verify(deep=True).ok
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
@@ -160,15 +160,15 @@ def test_indexes_on_partition_columns(tmp_path: Path, format_: str) -> None:
     options = {"file-index.bitmap.columns": "day", "file-index.bloom-filter.columns": "k,day"}
     pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"), options=options)
     table = pp.Table.open(tmp_path / "t")
-    done = table.rewrite_file_index()
+    done = table.index.build()
     assert (done.rewritten, done.built) == (2, 6)
     assert [table.scan(f"day {test}").count() for test in ("= DATE '2024-01-31'", "IS NULL")] == [2, 2]
-    assert table.verify(deep=True).ok
-    assert table.index_verify().ok
-    assert table.rewrite_file_index().rewritten == 0
-    table.index_cost()  # reads the columns, too
+    assert table.maintenance.verify(deep=True).ok
+    assert table.index.verify().ok
+    assert table.index.build().rewritten == 0
+    table.index.cost()  # reads the columns, too
     table.alter(unset_options=["file-index.bloom-filter.columns"])
-    assert table.rewrite_file_index().rewritten == 2
+    assert table.index.build().rewritten == 2
 
 
 def _in_format(format_: str, path: Path) -> None:
@@ -186,7 +186,7 @@ def test_floats_have_no_bounds_and_texts_are_cut(tmp_path: Path) -> None:
     pq.write_table(pa.table({"f": [1.0, float("nan")], "s": ["x" * 20, None]}), tmp_path / "s/a.parquet")
     pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
     table = pp.Table.open(tmp_path / "t")
-    (row,) = table.system("files").to_pylist()
+    (row,) = table.system.read("files").to_pylist()
     assert row["max_value_stats"] == f"{{f=null, s={'x' * 15}y}}"
     assert row["null_value_counts"] == "{f=0, s=1}"
     assert table.scan("f > 5").count() == 1  # NaN
@@ -282,7 +282,7 @@ def test_partition_columns_of_another_type_in_the_files(format_: str, tmp_path: 
         {"parquet": pq, "orc": orc}[format_].write_table(pa.Table.from_pylist(rows), tmp_path / "s/p=1/a")
     pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
     table = pp.Table.open(tmp_path / "t")
-    assert table.verify(deep=True).findings == ()
+    assert table.maintenance.verify(deep=True).findings == ()
     table.append({"id": [6], "p": [1]})
     table.compact(full=True)
     assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 5, "p": 1}, {"id": 6, "p": 1}]
@@ -292,11 +292,11 @@ def test_files_without_any_column_of_the_table_are_verified(tmp_path: Path) -> N
     table = pp.Table.create(tmp_path / "t", "id INT")
     table.append({"id": [1, 2]})
     table.alter(add_columns={"name": "STRING"}, drop_columns=["id"])
-    assert table.verify(deep=True).findings == ()
+    assert table.maintenance.verify(deep=True).findings == ()
     (tmp_path / "s/p=1").mkdir(parents=True)
     pq.write_table(pa.table({"p": [1]}), tmp_path / "s/p=1/a.parquet")
     pp.migrate(str(tmp_path / "s"), str(tmp_path / "m"))
-    assert pp.Table.open(tmp_path / "m").verify(deep=True).findings == ()
+    assert pp.Table.open(tmp_path / "m").maintenance.verify(deep=True).findings == ()
 
 
 def test_orc_instants_are_no_clock_times(tmp_path: Path) -> None:

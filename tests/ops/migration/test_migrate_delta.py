@@ -46,7 +46,7 @@ def test_live_files(tmp_path: Path) -> None:
         assert (row["day"], row["name"]) == (dt.date(2024, 1, 1 + k % 2), None if k == 3 else f"a/b:{k}")
         assert (float(row["price"]), row["tags"], row["late"]) == (k / 4, [{"t": k}], {6: 0.5, 7: 1.5}.get(k))
     assert table.scan("name = 'a/b:7'").count() == 1
-    assert table.verify(deep=True).ok
+    assert table.maintenance.verify(deep=True).ok
 
 
 @pytest.mark.java

@@ -59,7 +59,7 @@ def test_live_files(tmp_path: Path) -> None:
     counts = {"name = 'a/b:3'": 2, "renamed = 20": 1, "gone IS NULL": 4, "gone = 6.0": 1, "k > 4": 3}
     for where, count in counts.items():
         assert table.scan(where).count() == count, where
-    assert table.verify(deep=True).ok
+    assert table.maintenance.verify(deep=True).ok
 
 
 def test_transforms_leave_columns_in_files(tmp_path: Path) -> None:

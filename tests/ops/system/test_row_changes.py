@@ -34,7 +34,9 @@ def _reads() -> Iterator[Any]:
 
 
 def _rows(table: pp.Table, name: str, options: dict[str, str] | None = None) -> pa.Table:
-    return (table.audit_log(options=options) if name == "audit_log" else table.binlog(options=options)).to_arrow()
+    return (
+        table.system.audit_log(options=options) if name == "audit_log" else table.system.binlog(options=options)
+    ).to_arrow()
 
 
 @pytest.mark.parametrize(("name", "table", "read"), list(_reads()))
@@ -80,7 +82,7 @@ def _assert_as_java(oracle: Oracle, names: list[str]) -> None:
     with oracle.batch() as batch:
         for name in names:
             opened = pp.Table.open(table_path(name))
-            last, first = opened.scan().snapshot_id, opened.store.earliest_snapshot_id()
+            last, first = opened.scan().snapshot_id, opened._store.earliest_snapshot_id()
             spans = [{}] if last is None else [{}, {"incremental-between": f"{first},{last}"}]
             for options in spans:
                 as_asked = shows_level_0(opened, options)
@@ -119,31 +121,31 @@ def test_updates_are_one_row_of_the_binlog_wherever_batches_end(tmp_path: Path, 
         assert rows.schema.names == ["rowkind", "_SEQUENCE_NUMBER", "id", "v"]
     assert sum(row["rowkind"] == "+U" for row in java.values) == 40
     for batch_rows in (1, 2, 3, 7, 1000):
-        scan = Scan(table.store, options=between, batch_rows=batch_rows)
+        scan = Scan(table._store, options=between, batch_rows=batch_rows)
         rows = Binlog(scan, ["rowkind", "id", "v"]).to_arrow()
         assert in_order(lines(rows)) == in_order(java.lines)
 
 
 def test_columns_filter_and_limit() -> None:
     table = pp.Table.open(table_path("pk_changelog_input"))
-    rows = table.audit_log("id = 0", ["g", "rowkind"], options={"incremental-between": "0,3"}).to_arrow()
+    rows = table.system.audit_log("id = 0", ["g", "rowkind"], options={"incremental-between": "0,3"}).to_arrow()
     assert rows.schema.names == ["g", "rowkind"]
-    whole = table.audit_log(options={"incremental-between": "0,3"}).to_arrow().to_pylist()
+    whole = table.system.audit_log(options={"incremental-between": "0,3"}).to_arrow().to_pylist()
     assert rows.to_pylist() == [{"g": row["g"], "rowkind": row["rowkind"]} for row in whole if row["id"] == 0]
     assert {row["rowkind"] for row in whole} == {"+I", "-U", "+U", "-D"}
-    assert table.audit_log(limit=3).to_arrow().num_rows == 3
-    assert lines(table.system("$audit_log")) == lines(table.audit_log().to_arrow())
-    assert lines(table.system("binlog")) == lines(table.binlog().to_reader().read_all())
-    assert table.binlog(["v"], {"incremental-between": "0,3"}).to_arrow().num_rows < len(whole)
+    assert table.system.audit_log(limit=3).to_arrow().num_rows == 3
+    assert lines(table.system.read("$audit_log")) == lines(table.system.audit_log().to_arrow())
+    assert lines(table.system.read("binlog")) == lines(table.system.binlog().to_reader().read_all())
+    assert table.system.binlog(["v"], {"incremental-between": "0,3"}).to_arrow().num_rows < len(whole)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     table = pp.Table.open(table_path("pk_changelog_input"))
     with pytest.raises(UnsupportedError, match="binlog"):
-        table.binlog(options={"incremental-between": "1,3", "incremental-between-scan-mode": "diff"})
+        table.system.binlog(options={"incremental-between": "1,3", "incremental-between-scan-mode": "diff"})
     with pytest.raises(SchemaError, match="gg"):
-        table.audit_log(columns=["rowkind", "gg"])
+        table.system.audit_log(columns=["rowkind", "gg"])
     options = {"table-read.sequence-number.enabled": "true"}
     append = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
     with pytest.raises(UnsupportedError, match="sequence-number"):
-        append.audit_log(options=options)
+        append.system.audit_log(options=options)

@@ -35,7 +35,7 @@ def table(tmp_path: Path) -> pp.Table:
 
 
 def _fields(table: pp.Table, name: str) -> tuple[DataField, ...]:
-    found = table.system_scan(name)
+    found = table.system.scan(name)
     return found.schema.fields if isinstance(found, Scan) else found.table_fields  # type: ignore[attr-defined,no-any-return]
 
 
@@ -75,35 +75,35 @@ def test_tables_of_a_warehouse_are_java_s(oracle: Oracle, tmp_path: Path, table:
 
 
 def test_filters_columns_and_limits(table: pp.Table) -> None:
-    whole = table.system("files").to_pylist()
+    whole = table.system.read("files").to_pylist()
     assert [row["partition"] for row in whole].count("{x}") == 3
     where = "partition IN ('{x}', '{z}') AND record_count * 2 > 3 AND min_value_stats LIKE '%v=1%'"
-    found = table.system("files", where, columns=["max_key", "bucket"])
+    found = table.system.read("files", where, columns=["max_key", "bucket"])
     assert found.to_pylist() == [{"max_key": "[2]", "bucket": 0}]
-    assert table.system("files", where, columns="max_key, bucket").equals(found)
-    assert table.audit_log(columns="rowkind").to_arrow().column_names == ["rowkind"]
-    assert table.system("files", limit=2).num_rows == 2
-    assert table.system("files", options={"scan.snapshot-id": 1}).num_rows == 2
-    assert table.system("snapshots", "snapshot_id BETWEEN 2 AND 7", columns=["snapshot_id"]).num_rows == 2
-    assert table.system("ro", "id = 3", columns=["v"]).num_rows == 0
-    changes = table.system("audit_log", "rowkind = '+I' AND v = 1", options={"incremental-between": "0,3"})
+    assert table.system.read("files", where, columns="max_key, bucket").equals(found)
+    assert table.system.audit_log(columns="rowkind").to_arrow().column_names == ["rowkind"]
+    assert table.system.read("files", limit=2).num_rows == 2
+    assert table.system.read("files", options={"scan.snapshot-id": 1}).num_rows == 2
+    assert table.system.read("snapshots", "snapshot_id BETWEEN 2 AND 7", columns=["snapshot_id"]).num_rows == 2
+    assert table.system.read("ro", "id = 3", columns=["v"]).num_rows == 0
+    changes = table.system.read("audit_log", "rowkind = '+I' AND v = 1", options={"incremental-between": "0,3"})
     assert changes.num_rows == 3
-    assert table.system("binlog", "rowkind = '-D'").num_rows == 0
-    assert table.system("binlog", columns=["v"], limit=1).to_pylist() == [{"v": [2]}]
+    assert table.system.read("binlog", "rowkind = '-D'").num_rows == 0
+    assert table.system.read("binlog", columns=["v"], limit=1).to_pylist() == [{"v": [2]}]
 
 
 def test_filters_keep_files_closed(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots and schemas that the filter leaves out are not read; statistics that nobody wants are not made."""
     store, io = counted(table.path)
-    pp.Table(store).system("snapshots", "snapshot_id = 2")
+    pp.Table(store).system.read("snapshots", "snapshot_id = 2")
     assert [name for name, _ in io.read if name.startswith("snapshot-")] == ["snapshot-2"]
     monkeypatch.setattr("paimon_pyds.ops.system.file_tables._Statistics", None)
-    assert table.system("files", columns=["level"]).num_rows == 6
+    assert table.system.read("files", columns=["level"]).num_rows == 6
 
 
 def test_rows_come_in_batches(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system_scan, "_TOGETHER", 2)
-    sizes = [batch.num_rows for batch in table.system_scan("files").to_batches()]
+    sizes = [batch.num_rows for batch in table.system.scan("files").to_batches()]
     assert max(sizes) <= 2
     assert sum(sizes) == 6
 
@@ -118,13 +118,13 @@ def test_names_that_are_none(tmp_path: Path, table: pp.Table) -> None:
     with pytest.raises(TableNotFoundError, match="did you mean"):
         catalog.system("db.tt$files")
     with pytest.raises(SchemaError, match="bucket"):
-        table.system("files", columns=["bukket"])
+        table.system.read("files", columns=["bukket"])
     with pytest.raises(PredicateError, match=r"\n +levle > 0\n +\^"):
-        table.system("files", "levle > 0")
+        table.system.read("files", "levle > 0")
     with pytest.raises(OptionError, match="negative"):
-        table.system("files", limit=-1)
+        table.system.read("files", limit=-1)
     with pytest.raises(OptionError, match=r"scan\.snapshot-id"):
-        table.system("files", options={"scan.snapshot-idd": 1})
+        table.system.read("files", options={"scan.snapshot-idd": 1})
 
 
 def test_command_line(tmp_path: Path, table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def _comparable(row: dict[str, Any], left_out: set[str]) -> str:
 
 def _assert_same(name: str, table: str, theirs: list[dict[str, Any]]) -> None:
     """The columns that Java 1.4 has come first; of those that later versions added there is nothing to compare."""
-    ours = pp.Table.open(table_path(name)).system(table)
+    ours = pp.Table.open(table_path(name)).system.read(table)
     left_out = OURS.get(name, set())
     columns = list(theirs[0]) if theirs else ours.schema.names
     assert ours.schema.names[: len(columns)] == columns
@@ -80,7 +80,7 @@ def test_system_tables_are_java_s(name: str, table: str, expected: str) -> None:
 @pytest.mark.parametrize("table", SYSTEM_TABLES)
 def test_every_table_has_every_system_table(table: str) -> None:
     for name in fixture_names():
-        rows = pp.Table.open(table_path(name)).system(table)
+        rows = pp.Table.open(table_path(name)).system.read(table)
         assert rows.num_columns
         assert not any(rows[f.name].null_count for f in rows.schema if not f.nullable), name
 
@@ -108,8 +108,8 @@ def test_indexes_of_the_whole_table_tell_rows_and_columns(tmp_path: Path) -> Non
     options = {"deletion-vectors.enabled": "true"}
     table = pp.Table.create(tmp_path / "t", {"a": [1, 2, 3], "b": ["x", "y", "z"]}, options=options)
     table.delete("a = 2")
-    name = table.store.latest_snapshot().index_manifest
-    (vectors,) = table.store.read_index_manifest(name)
+    name = table._store.latest_snapshot().index_manifest
+    (vectors,) = table._store.read_index_manifest(name)
     indexes = [
         replace(vectors, index_type="btree", file_name=f"g{n}", deletion_ranges=None,
                 global_index=GlobalIndex(row_range_start=5, row_range_end=9, index_field_id=id_, extra_field_ids=more))
@@ -117,7 +117,7 @@ def test_indexes_of_the_whole_table_tell_rows_and_columns(tmp_path: Path) -> Non
     ]  # fmt: skip
     (tmp_path / "t/manifest" / name).write_bytes(encode_index_manifest([vectors, *indexes], "zstd"))
     METADATA_CACHE.clear()  # nobody writes a file of that name twice
-    found = pp.Table.open(tmp_path / "t").system("table_indexes").sort_by("file_name").to_pylist()
+    found = pp.Table.open(tmp_path / "t").system.read("table_indexes").sort_by("file_name").to_pylist()
     told = [tuple(row.values())[7:] for row in found]
     assert told == [(5, 9, 1, "b"), (5, 9, 0, "a,b"), (5, 9, 7, None), (None, None, None, None)]
 
@@ -127,7 +127,7 @@ def test_files_whose_rows_wait_for_a_bucket_are_left_out_as_in_java() -> None:
     table = pp.Table.open(path)
     assert table.scan().to_arrow().num_rows == 0
     for name, counts in expected.items():
-        assert table.system(name).num_rows == counts["Java 2.1"], name
+        assert table.system.read(name).num_rows == counts["Java 2.1"], name
 
 
 def _placed(row: dict[str, Any]) -> str:
@@ -149,11 +149,11 @@ def test_files_in_buckets_beside_rows_that_wait_are_java_s(oracle: Oracle, wareh
     with oracle.batch() as batch:
         replies = [batch.read(warehouse, f"db.t${name}") for name in names]
         of_all = batch.read(warehouse, "sys.partitions")
-    ours = [table.system(name) for name in names] + [pp.Catalog(warehouse).system("partitions")]
+    ours = [table.system.read(name) for name in names] + [pp.Catalog(warehouse).system("partitions")]
     for name, found, reply in zip([*names, "sys.partitions"], ours, [*replies, of_all], strict=True):
         rows = json_rows(found.select(list(reply.values[0]) if reply.values else []))
         assert sorted(map(_placed, rows)) == sorted(map(_placed, reply.values)), name
-    assert set(table.system("file_indexes")["bucket"].to_pylist()) == {0}
+    assert set(table.system.read("file_indexes")["bucket"].to_pylist()) == {0}
 
 
 @requires_java_oracle
@@ -170,11 +170,11 @@ def test_indexes_and_row_ids_are_java_s(oracle: Oracle, tmp_path: Path) -> None:
         replies = [batch.read(Path(path).parents[1], "db.t$table_indexes") for path in paths]
         tracked = batch.read(Path(table_path("row_tracking")).parents[1], "db.t$row_tracking")
     for path, reply in zip(paths, replies, strict=True):
-        ours = pp.Table.open(path).system("table_indexes")  # the columns from here on came with Java 2.1
+        ours = pp.Table.open(path).system.read("table_indexes")  # the columns from here on came with Java 2.1
         assert lines(ours.select(range(ours.column_names.index("row_range_start")))) == reply.lines
     assert [bool(reply.lines) for reply in replies] == [True, True, True, True, False]
     assert [row["_CARDINALITY"] for row in replies[0].values[0]["dv_ranges"]] == [2, 1]
-    assert lines(pp.Table.open(table_path("row_tracking")).system("$row_tracking")) == tracked.lines
+    assert lines(pp.Table.open(table_path("row_tracking")).system.read("$row_tracking")) == tracked.lines
 
 
 @requires_java_oracle
@@ -191,7 +191,7 @@ def test_aggregation_fields_are_java_s(oracle: Oracle, tmp_path: Path) -> None:
     with oracle.batch() as batch:
         batch.create(tmp_path, "db.t", fields, primary_keys=["id"], options=options)
         read = batch.read(tmp_path, "db.t$aggregation_fields")
-    found = json_rows(pp.Table.open(tmp_path / "db.db" / "t").system("aggregation_fields"))
+    found = json_rows(pp.Table.open(tmp_path / "db.db" / "t").system.read("aggregation_fields"))
     assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, read.values))
 
 
@@ -211,11 +211,11 @@ def test_what_later_versions_of_java_tell(tmp_path: Path) -> None:
     table.delete("id IN (1, 2, 3)")
     path = tmp_path / "t" / "snapshot" / "snapshot-1"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"operation": "MERGE", "writerVersion": "2.1"}))
-    told = pp.Table.open(tmp_path / "t").system("snapshots").select(["operation", "writer_version"])
+    told = pp.Table.open(tmp_path / "t").system.read("snapshots").select(["operation", "writer_version"])
     assert told.to_pylist()[0] == {"operation": "MERGE", "writer_version": "2.1"}
     assert told.to_pylist()[1] == {"operation": "DELETE", "writer_version": None}
     names = ["partition", "total_buckets", "done", "deleted_record_count"]
-    rows = table.system("partitions").select(names).to_pylist()
+    rows = table.system.read("partitions").select(names).to_pylist()
     assert [tuple(row.values()) for row in rows] == [("p=0", 2, False, 3), ("p=1", 2, False, 0)]
 
 
@@ -236,7 +236,7 @@ def _indexed(path: Path) -> pp.Table:
 
 def test_every_index_of_every_file_is_listed(tmp_path: Path) -> None:
     table = _indexed(tmp_path / "t")
-    listed = table.system("$file_indexes")
+    listed = table.system.read("$file_indexes")
     assert listed.schema.names == COLUMNS
     rows = sorted(listed.to_pylist(), key=lambda r: (r["storage_type"], str(r["partition"]), r["index_type"]))
     assert [(r["partition"], r["column_name"], r["index_type"], r["storage_type"], r["schema_id"]) for r in rows] == [
@@ -254,7 +254,7 @@ def test_every_index_of_every_file_is_listed(tmp_path: Path) -> None:
     assert not any(r["is_empty"] for r in rows)
     Path(side["index_file_path"]).write_bytes(b"x" * 100)
     with pytest.raises(CorruptFileError, match="container"):
-        table.system("file_indexes")
+        table.system.read("file_indexes")
 
 
 @requires_shared
@@ -262,7 +262,7 @@ def test_indexes_of_java_s_tables_are_those_on_disk() -> None:
     """One row for each index of the containers that the fixture lists."""
     for name in ("append_mixed_index", "append_index_map", "pk_index", "append_bitmap_v1_embedded"):
         table = pp.Table.open(table_path(name))
-        rows = table.system("file_indexes").to_pylist()
+        rows = table.system.read("file_indexes").to_pylist()
         options = table.options
         columns = {
             (c.strip(), key.split(".")[1])
@@ -273,7 +273,7 @@ def test_indexes_of_java_s_tables_are_those_on_disk() -> None:
         assert {(r["column_name"], r["index_type"]) for r in rows} == columns
         files = {r["file_path"] for r in rows}
         assert len(rows) == len(columns) * len(files)
-        assert files == set(table.system("files")["file_path"].to_pylist())
+        assert files == set(table.system.read("files")["file_path"].to_pylist())
 
 
 def test_statistics_follow_the_columns(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_statistics_follow_the_columns(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", schema)
     table.append(pa.table({"a": [3, None], "b": ["x", "y"], "c": [b"\x01\xff", None], "d": [1, 2]}, schema=schema))
     table.alter(rename_columns={"b": "bb"}, change_types={"a": "DOUBLE"}, add_columns={"e": "INT"}, drop_columns=["d"])
-    (row,) = table.system("files").to_pylist()
+    (row,) = table.system.read("files").to_pylist()
     assert row["null_value_counts"] == "{a=1, bb=0, c=1, e=2}"
     assert row["min_value_stats"].startswith("{a=3.0, bb=x, c=")
     assert row["max_value_stats"].endswith("e=null}")
@@ -291,9 +291,9 @@ def test_statistics_follow_the_columns(tmp_path: Path) -> None:
 
 def test_tables_that_were_never_written_have_nothing(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]), options={"bucket": "-1"})
-    counts = {name: table.system(name).num_rows for name in SYSTEM_TABLES}
+    counts = {name: table.system.read(name).num_rows for name in SYSTEM_TABLES}
     assert {name for name, n in counts.items() if n} == {"schemas", "options", "aggregation_fields"}
-    assert table.system("OPTIONS").to_pylist() == [{"key": "bucket", "value": "-1"}]
+    assert table.system.read("OPTIONS").to_pylist() == [{"key": "bucket", "value": "-1"}]
 
 
 @pytest.mark.parametrize(
@@ -307,12 +307,12 @@ def test_tables_that_were_never_written_have_nothing(tmp_path: Path) -> None:
 )
 def test_times_of_tags(tmp_path: Path, created: Any, retained: Any, expected: tuple[str | None, str]) -> None:
     table = _indexed(tmp_path / "t")
-    tag = json.loads(Path(table.store.paths.snapshot(1)).read_text())
-    Path(table.store.paths.tag_dir).mkdir()
-    Path(table.store.paths.tag("v1")).write_text(
+    tag = json.loads(Path(table._store.paths.snapshot(1)).read_text())
+    Path(table._store.paths.tag_dir).mkdir()
+    Path(table._store.paths.tag("v1")).write_text(
         json.dumps({**tag, "tagCreateTime": created, "tagTimeRetained": retained})
     )
-    (row,) = table.system("tags").to_pylist()
+    (row,) = table.system.read("tags").to_pylist()
     made = None if row["create_time"] is None else row["create_time"].isoformat()
     assert (row["tag_name"], row["snapshot_id"], row["record_count"]) == ("v1", 1, 2)
     assert (made, row["time_retained"]) == expected
@@ -322,19 +322,19 @@ def test_times_of_tags(tmp_path: Path, created: Any, retained: Any, expected: tu
                                    {"tagTimeRetained": -1}, {"tagTimeRetained": "1d"}])  # fmt: skip
 def test_damaged_times_of_tags(tmp_path: Path, wrong: dict[str, Any]) -> None:
     table = _indexed(tmp_path / "t")
-    tag = json.loads(Path(table.store.paths.snapshot(1)).read_text())
-    Path(table.store.paths.tag_dir).mkdir()
-    Path(table.store.paths.tag("v1")).write_text(json.dumps({**tag, **wrong}))
+    tag = json.loads(Path(table._store.paths.snapshot(1)).read_text())
+    Path(table._store.paths.tag_dir).mkdir()
+    Path(table._store.paths.tag("v1")).write_text(json.dumps({**tag, **wrong}))
     with pytest.raises(CorruptFileError, match="tag"):
-        table.system("tags")
+        table.system.read("tags")
 
 
 def test_other_names_are_refused(tmp_path: Path) -> None:
     table = _indexed(tmp_path / "t")
     with pytest.raises(OptionError, match="did you mean manifests"):
-        table.system("manifest")
+        table.system.read("manifest")
     with pytest.raises(PaimonError, match="row-tracking"):
-        table.system("row_tracking")
+        table.system.read("row_tracking")
 
 
 @requires_java_oracle
@@ -357,17 +357,17 @@ def test_consumers_and_statistics_are_java_s(oracle: Oracle, tmp_path: Path) -> 
     with oracle.batch() as batch:
         java = {name: batch.read(tmp_path, f"db.t${name}") for name in ("consumers", "statistics")}
     for name, reply in java.items():
-        assert sorted(map(dumps, json_rows(pp.Table.open(path).system(name)))) == sorted(map(dumps, reply.values))
+        assert sorted(map(dumps, json_rows(pp.Table.open(path).system.read(name)))) == sorted(map(dumps, reply.values))
     assert java["statistics"].values[0]["mergedRecordSize"] == 99
     (path / "consumer" / "consumer-a").write_text("{}")
     with pytest.raises(CorruptFileError, match="nextSnapshot"):
-        pp.Table.open(path).system("consumers")
+        pp.Table.open(path).system.read("consumers")
 
 
 def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
     """As a program in another encoding makes them; a file of such a name is nobody's orphan."""
     table = pp.Table.create(tmp_path / "t", {"id": [1]})
-    table.create_tag("kept")
+    table.tags.create("kept")
     root = os.fsencode(table.path)
     shutil.copyfile(root + b"/tag/tag-kept", root + b"/tag/tag-k\xe4")
     shutil.copytree(root + b"/schema", root + b"/branch/branch-k\xe4/schema")
@@ -376,8 +376,8 @@ def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
     stray = os.fsdecode(root + b"/bucket-0/data-k\xe4")
     Path(stray).write_bytes(b"x")
     os.utime(stray, (0, 86_400))
-    assert table.system("tags")["tag_name"].to_pylist() == ["kept", "k\\udce4"]
-    assert table.system("branches")["branch_name"].to_pylist() == ["k\\udce4"]
-    assert table.system("consumers")["consumer_id"].to_pylist() == ["k\\udce4"]
-    assert not table.remove_orphan_files(dry_run=False).files.num_rows
+    assert table.system.read("tags")["tag_name"].to_pylist() == ["kept", "k\\udce4"]
+    assert table.system.read("branches")["branch_name"].to_pylist() == ["k\\udce4"]
+    assert table.system.read("consumers")["consumer_id"].to_pylist() == ["k\\udce4"]
+    assert not table.maintenance.remove_orphan_files(dry_run=False).files.num_rows
     assert os.path.exists(stray)

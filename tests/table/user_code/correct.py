@@ -60,11 +60,11 @@ def read(table: Table, **scan: Any) -> list[object]:
         table.scan(where="id = 1").where("s = 'a'").count() + table.scan(filter="id = 1").count(),
         table.count(where="id = 1") + table.count(filter="id = 1", snapshot=3),
         table.top_n("id, 3", where="id = 1").num_rows + table.top_n("id, 3", filter="id = 1").num_rows,
-        table.system("files", where="level > 0") == table.system("files", filter="level > 0", limit=3),
+        table.system.read("files", where="level > 0") == table.system.read("files", filter="level > 0", limit=3),
         [table.lookup(1), table.lookup("a"), table.lookup([1, 2]), table.lookup(("a", 1)), table.lookup([("a", 1)])],
         table.top_n("id desc, 3", columns=["id"]),
-        table.system("files", "level > 0", limit=3),
-        table.answer(snapshot=3).max("id").value,
+        table.system.read("files", "level > 0", limit=3),
+        table.scan(snapshot=3).answer.max("id").value,
         [batch.num_rows for batch in table],
         names,
     ]
@@ -78,7 +78,7 @@ def change(table: Table, order_by: list[str]) -> None:
     table.update({"s": "'b'"}, filter=pc.field("id") == 1)
     table.drop_partitions(filter="s = 'a'")
     table.drop_partitions(where=[{"s": "a"}, {"s": None}])
-    table.rescale(4, where="s = 'a'")
+    table.maintenance.rescale(4, where="s = 'a'")
     table.update({"s": "'b'", "n": 1}, "id = 2", progress=lambda rows: None)
     table.merge([{"id": 1}], on="id", when_matched="update", when_not_matched="insert")
     table.merge(

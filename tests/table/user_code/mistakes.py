@@ -23,10 +23,10 @@ def read() -> None:
     table.count(filter=5)  # mistake
     table.scan(fliter="id = 1")  # mistake
     table.explain("id = 1", analyse=True)  # mistake
-    table.answer(snapshot="seven")  # mistake
+    table.scan(snapshot="seven").answer  # mistake
     table.lookup({"id": [1]}, column=["s"])  # mistake
     table.top_n("id, 3", top_n="id, 3")  # mistake
-    table.system("file")  # mistake
+    table.system.read("file")  # mistake
     table.scan().to_arow()  # mistake
     pl.concat([table.to_polars().fliter(True)])  # mistake
 

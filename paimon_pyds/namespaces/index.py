@@ -1,0 +1,171 @@
+"""File indexes and the layout of data files: build, check, and find out what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paimon_pyds.base.options.option import option_texts
+from paimon_pyds.base.progress import shown
+from paimon_pyds.namespaces.namespace import Namespace
+from paimon_pyds.sql.predicate.argument import one_condition
+
+if TYPE_CHECKING:
+    from paimon_pyds.engine.execution.executor import Executor
+    from paimon_pyds.ops.index_tools.advise import AdviceReport
+    from paimon_pyds.ops.index_tools.cost import CostReport
+    from paimon_pyds.ops.index_tools.inspect import IndexDump
+    from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter
+    from paimon_pyds.ops.index_tools.rewrite import RewriteSummary
+    from paimon_pyds.ops.index_tools.verify import VerifyReport
+    from paimon_pyds.ops.layout.data import Layout
+    from paimon_pyds.ops.layout.partitions import PartitionAdvice
+    from paimon_pyds.sql.predicate.tree import Predicate
+    from paimon_pyds.typing import Filter, OptionValues, Progress
+
+
+class Index(Namespace):
+    """File indexes and file layout of a table: ``table.index``."""
+
+    def build(
+        self,
+        where: Filter = None,
+        *,
+        rebuild: bool = False,
+        executor: Executor | None = None,
+        progress: Progress | None = None,
+        filter: Filter = None,
+    ) -> RewriteSummary:
+        """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
+
+        Args:
+            where: a condition on partition columns.
+            rebuild: build every index anew, as after a change of an index's own options.
+            executor: where the work runs; the cores of this machine by default.
+            progress: as for `Table.append`.
+            filter: another name for ``where``.
+        """
+        from paimon_pyds.ops.index_tools.rewrite import rewrite_file_index
+
+        where = one_condition(where, filter)
+        with shown("rewrite indexes", progress):
+            summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
+            self._maintain(summary.snapshot_id, None)
+        return summary
+
+    def dump(self, where: Filter = None, *, filter: Filter = None) -> list[IndexDump]:
+        """What lies in the containers of file indexes, index by index; ``where`` as for `build`."""
+        from paimon_pyds.ops.index_tools.inspect import dump_table
+
+        return dump_table(self._store, one_condition(where, filter))
+
+    def verify(
+        self,
+        where: Filter = None,
+        *,
+        executor: Executor | None = None,
+        progress: Progress | None = None,
+        filter: Filter = None,
+    ) -> VerifyReport:
+        """Compare every file index with the data; arguments as for `build`."""
+        from paimon_pyds.ops.index_tools.verify import verify_indexes
+
+        where = one_condition(where, filter)
+        with shown("verify indexes", progress):
+            return verify_indexes(self._store, where, executor=executor)
+
+    def cost(
+        self,
+        options: OptionValues | None = None,
+        filters: Sequence[str | Predicate] = (),
+        *,
+        files: int = 3,
+        where: Filter = None,
+        progress: Progress | None = None,
+    ) -> CostReport:
+        """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.ops.index_tools.cost`.
+
+        Args:
+            options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
+            filters: what to ask them.
+            files: how many files to sample.
+            where: a condition on partition columns.
+            progress: as for `Table.append`.
+        """
+        from paimon_pyds.ops.index_tools.cost import index_cost
+
+        tried = None if options is None else option_texts(options)
+        with shown("index cost", progress):
+            return index_cost(self._store, tried, filters, files=files, where=where)
+
+    def advise(
+        self,
+        recorded: Sequence[RecordedFilter | str],
+        *,
+        files: int = 3,
+        where: Filter = None,
+        progress: Progress | None = None,
+    ) -> AdviceReport:
+        """Which indexes recorded filters call for, and which ones waste space.
+
+        The rules are in `paimon_pyds.ops.index_tools.advise`.
+
+        Args:
+            recorded: filters that were asked, as text or as `RecordedFilter` with how often.
+            files: how many data files are looked into.
+            where: a condition on partition columns; the other partitions are left out.
+            progress: is told how far it is.
+        """
+        from paimon_pyds.ops.index_tools.advise import index_advise
+
+        with shown("advise", progress):
+            return index_advise(self._store, recorded, files=files, where=where)
+
+    def layout(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        where: Filter = None,
+        snapshot: int | None = None,
+        progress: Progress | None = None,
+        filter: Filter = None,
+    ) -> Layout:
+        """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
+
+        ``before.compare(after)`` sets two layouts side by side, such as those of two snapshots.
+
+        Args:
+            columns: by default all whose values have an order; of a table with a primary key those of the key.
+            where: a condition on partition columns.
+            snapshot: the number of a snapshot; the latest by default.
+            progress: as for `Table.append`.
+            filter: another name for ``where``.
+        """
+        from paimon_pyds.ops.layout.overlap import layout_of
+
+        where = one_condition(where, filter)
+        with shown("layout", progress):
+            return layout_of(self._store, columns, where, snapshot)
+
+    def advise_partition(
+        self,
+        filters: Sequence[RecordedFilter | str] = (),
+        *,
+        files: int = 3,
+        where: Filter = None,
+        progress: Progress | None = None,
+    ) -> PartitionAdvice:
+        """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
+
+        The rules are in `paimon_pyds.ops.layout.partitions`.
+
+        Args:
+            filters: recorded ones, with how often they were used.
+            files: how many files to sample.
+            where: a condition on partition columns that files are taken from.
+            progress: as for `Table.append`.
+        """
+        from paimon_pyds.ops.layout.partitions import advise_partition
+
+        with shown("advise", progress):
+            return advise_partition(self._store, filters, files=files, where=where)

@@ -1,0 +1,54 @@
+"""What is public: few members on a table, namespaces for the rest, and nothing that no list names."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+import paimon_pyds as pp
+from support.surface import NAMESPACES, calls_of, namespace, public
+
+MEMBERS = {
+    "tags": "create create_due delete expire list rename",
+    "branches": "create delete fast_forward list rename",
+    "snapshots": "diff expire expire_changelogs latest list rollback",
+    "index": "advise advise_partition build cost dump layout verify",
+    "maintenance": (
+        "analyze clear_consumers clone compact_manifests consumers expire_partitions mark_partitions_done purge "
+        "remove_orphan_files remove_unexisting_files repair rescale reset_consumer statistics verify"
+    ),
+    "system": "audit_log binlog read scan",
+}
+
+
+def test_a_table_has_at_most_45_members() -> None:
+    assert len(public(pp.Table)) <= 45
+    assert set(NAMESPACES) < set(public(pp.Table))
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_a_namespace_has_these_calls(name: str) -> None:
+    assert public(namespace(name)) == MEMBERS[name].split()
+    for call in calls_of(namespace(name)).values():
+        assert call.__doc__
+
+
+def test_a_namespace_shows_its_table_and_its_calls(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1, 2]})
+    for name in NAMESPACES:
+        space = getattr(table, name)
+        assert set(MEMBERS[name].split()) <= set(dir(space))
+        assert not [member for member in dir(space) if member.startswith("_") and not member.startswith("__")]
+        assert repr(space) == f"<{name} of {table!r}: {', '.join(MEMBERS[name].split())}>"
+
+
+def test_a_namespace_pickles_with_its_table(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1, 2]})
+    assert [s.id for s in pickle.loads(pickle.dumps(table.snapshots)).list()] == [1]
+
+
+def test_the_package_has_at_most_17_names() -> None:
+    assert len(public(pp)) <= 17
+    assert set(pp.__all__) <= set(dir(pp))
