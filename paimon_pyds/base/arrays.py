@@ -467,6 +467,12 @@ def binary_parts(array: pa.Array) -> tuple[Octets, Int64s, Int64s]:
     return raw, bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
 
 
+def list_items(lists: pa.ListArray) -> pa.Array:
+    """The items of lists without NULLs among them, one list after another."""
+    bounds = to_numpy(lists.offsets)
+    return lists.values.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))
+
+
 def slices(data: Octets, starts: Int64s, ends: Int64s) -> pa.Array:
     """A binary array of ``data[start:end]`` for every pair.
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, Octets, array, from_numpy, pc, to_numpy
+from paimon_pyds.base.arrays import Int64s, Octets, array, from_numpy, one_batch, pc, to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.batch_decode import MAX_ITEMS, PADDING, Walk, to_arrow, walk_records
 from paimon_pyds.format.avro.compression import codec_name
@@ -22,9 +22,11 @@ from paimon_pyds.format.avro.container import (
     decode_records,
     first_record,
     read_container,
+    read_parts,
     write_container,
 )
 from paimon_pyds.format.avro.schema import Array, Node, Primitive, Record, Unread, optional
+from paimon_pyds.metadata.lazy_entries import KeepEntries, LazyEntries
 from paimon_pyds.metadata.manifest import (
     ENTRY,
     ENTRY_PATHS,
@@ -48,6 +50,8 @@ _KNOWN = KnownSchema(ENTRY)
 _UNKNOWN = "unknown"
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
+_PART = 16_384
+"""Records that are decoded at once where there are more: their cursors then fit in the processor's cache."""
 _AT_ONCE = 10_000
 """Records in memory at once if they are read one by one."""
 _TOGETHER_BYTES = 4 << 20
@@ -59,19 +63,25 @@ _LEAST = {
 chosen, with -1."""
 
 
-def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = None) -> pa.RecordBatch:
+def decode_manifest(
+    data: bytes, path: str, columns: Collection[str] | None = None, keep: KeepEntries | None = None
+) -> pa.RecordBatch:
     """The entries of a manifest as columns of `ENTRY_SCHEMA`, in file order.
 
     Fields of the writer's schema that are not known are in the column ``unknown``; nullable ones that it does not have
     are null.
 
-    ``columns``: decode only these columns of `ENTRY_SCHEMA` (in its order); all by default.
+    ``columns``: decode only these columns of `ENTRY_SCHEMA` (in its order); all by default. ``keep``: which of some
+    entries to give; all by default. Memory is bounded by what it keeps.
 
     Raises:
         CorruptFileError: bytes that are not a manifest.
         UnsupportedError: a version or compression codec that is not known.
     """
-    return _entries_of(read_container(data, path, node_of=_KNOWN.node_of), columns)
+    containers = read_parts(data, path, _PART, node_of=_KNOWN.node_of)
+    entries = (_lazy_entries(container, columns) for container in containers)
+    parts = [(part if keep is None else part.filter(keep(part))).batch() for part in entries]
+    return parts[0] if len(parts) == 1 else one_batch(pa.Table.from_batches(parts))
 
 
 def decode_manifests(
@@ -119,28 +129,45 @@ def _entries_of_all(containers: Sequence[Container], columns: Collection[str] | 
 
 
 def _entries_of(container: Container, columns: Collection[str] | None) -> pa.RecordBatch:
+    return _lazy_entries(container, columns).batch()
+
+
+def _lazy_entries(container: Container, columns: Collection[str] | None) -> LazyEntries:
     schema, path = container.schema, container.path
     if not isinstance(schema, Record):
         raise CorruptFileError("the schema is not a record", path=path, field="avro.schema")
     entries = entry_schema(None if columns is None else frozenset(columns))
-    fields = list(entries)
+
+    def checked(name: str, rows: Int64s | None) -> pa.Array:
+        with _as_corrupt(path):
+            column = make(name, rows)
+        _check(entries.field(name), column, path)
+        return column
+
+    with _as_corrupt(path):
+        make = _read_columns(container, schema, list(entries), _present(schema, tuple(entries.names)))
+    return LazyEntries(entries, sum(container.counts), checked)
+
+
+@contextmanager
+def _as_corrupt(path: object) -> Iterator[None]:
     try:
-        present = _present(schema, tuple(field.name for field in fields))
-        arrays = _read_arrays(container, schema, fields, present)
+        yield
     except Misfit as error:
         raise CorruptFileError(f"entries do not fit: {error.reason}", path=path, field=error.name) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise CorruptFileError(f"entries do not decode: {error}", path=path, field="record") from error
-    for field, column in zip(fields, arrays, strict=True):
-        where = ENTRY_PATHS.get(field.name, "").rpartition(".")[2]
-        if column.null_count and not field.nullable:
-            raise CorruptFileError("an entry lacks a value", path=path, field=where)
-        if field.name == "kind" and not np.isin(to_numpy(column), (FileKind.ADD, FileKind.DELETE)).all():
-            raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field=where)
-        least = _LEAST.get(field.name)
-        if least is not None and len(column) and (found := int(to_numpy(column).min())) < least:
-            raise CorruptFileError(f"an entry says {found}", path=path, field=where)
-    return pa.RecordBatch.from_arrays(arrays, schema=entries)
+
+
+def _check(field: pa.Field, column: pa.Array, path: object) -> None:
+    where = ENTRY_PATHS.get(field.name, "").rpartition(".")[2]
+    if column.null_count and not field.nullable:
+        raise CorruptFileError("an entry lacks a value", path=path, field=where)
+    if field.name == "kind" and not np.isin(to_numpy(column), (FileKind.ADD, FileKind.DELETE)).all():
+        raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field=where)
+    least = _LEAST.get(field.name)
+    if least is not None and len(column) and (found := int(to_numpy(column).min())) < least:
+        raise CorruptFileError(f"an entry says {found}", path=path, field=where)
 
 
 def _resolve(schema: Record, path: str) -> Node | None:
@@ -196,9 +223,10 @@ def _fits(node: Node, type_: pa.DataType) -> bool:
     return node == Primitive("string" if pa.types.is_string(type_) else "bytes")
 
 
-def _read_arrays(
+def _read_columns(
     container: Container, schema: Record, fields: Sequence[pa.Field], wanted: frozenset[str]
-) -> list[pa.Array]:
+) -> Callable[[str, Int64s | None], pa.Array]:
+    """What makes a column of these by its name, of some rows or of all."""
     count = sum(container.counts)
     walk = None
     data = np.zeros(0, np.uint8)
@@ -206,29 +234,33 @@ def _read_arrays(
         data = np.frombuffer(b"".join((*container.blocks, bytes(PADDING))), np.uint8)
         walk = _walk_manifest(container, schema, data, wanted)
     if walk is None:
-        return _read_one_by_one(container, fields, wanted)
-    versions = to_arrow(walk.captured["_VERSION"], pa.int64(), data)
-    _check_versions(versions, container)
+        arrays = dict(zip((f.name for f in fields), _read_one_by_one(container, fields, wanted), strict=True))
+        return lambda name, rows: arrays[name] if rows is None else pc.take(arrays[name], from_numpy(rows))
+    captured = walk.captured
+    _check_versions(to_arrow(captured["_VERSION"], pa.int64(), data), container)
     if BRANCH in wanted:
-        branches = to_arrow(walk.captured[BRANCH], pa.int64(), data)
+        branches = to_arrow(captured[BRANCH], pa.int64(), data)
         if pc.unique(branches).to_pylist() != [1]:
             raise CorruptFileError("an entry is null", path=container.path, field="record")
 
-    def column(name: str, type_: pa.DataType) -> pa.Array:
+    def column(name: str, rows: Int64s | None) -> pa.Array:
+        type_ = ENTRY_SCHEMA.field(name).type
         if name == _UNKNOWN:
             unread = ((path, _resolve(schema, path)) for path in unread_paths(schema))
             return packed(
                 {
-                    path: (node, to_arrow(walk.captured[path], type_, data))
+                    path: (node, to_arrow(captured[path], type_, data, rows))
                     for path, node in unread
                     if isinstance(node, Unread)
                 },
-                count,
+                count if rows is None else len(rows),
             )
         place = ENTRY_PATHS[name]
-        return to_arrow(walk.captured[place], type_, data) if place in wanted else pa.nulls(count, type_)
+        if place in wanted:
+            return to_arrow(captured[place], type_, data, rows)
+        return pa.nulls(count if rows is None else len(rows), type_)
 
-    return [column(field.name, field.type) for field in fields]
+    return column
 
 
 def _check_versions(versions: pa.Array, container: Container) -> None:

@@ -8,13 +8,26 @@ which entries are wanted; `RowStatistics` gives the statistics of manifests and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, from_numpy, is_true, one_array, one_batch, pc, scalar, to_numpy, valid_mask
+from paimon_pyds.base.arrays import (
+    Flags,
+    array,
+    from_numpy,
+    is_true,
+    one_array,
+    one_batch,
+    pc,
+    scalar,
+    to_numpy,
+    valid_mask,
+)
 from paimon_pyds.base.progress import counted, current
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import decode_column
@@ -30,12 +43,18 @@ from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.storage import requests_at_once
 
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.lazy_entries import KeepEntries
+
+_T = TypeVar("_T")
 _PARALLEL_READS = 8
 _PARALLEL_BYTES = 1 << 20
 """Number of manifests, or bytes of all of them, from which they are read in parallel; and the least number of parallel
 reads."""
 _BYTES_AT_ONCE = 128 << 20
 """Approximate bytes of manifests that are requested from a store at once."""
+_LOCAL_BYTES = 16 << 20
+"""Of manifests on local disks that are decoded at a time by more threads than there are cores."""
 
 
 class ManifestReader:
@@ -104,11 +123,32 @@ class ManifestReader:
         large = len(manifests) > 1 and sum(m.file_size for m in manifests) >= _PARALLEL_BYTES
         if not large and not at_once and len(manifests) < _PARALLEL_READS:
             return (self._read(manifest, columns) for manifest in manifests)
+        return self.each_decoded(manifests, lambda manifest: self._read(manifest, columns))
+
+    def each_decoded(self, manifests: Sequence[ManifestFile], decode: Callable[[ManifestFile], _T]) -> Iterator[_T]:
+        """What ``decode`` makes of each manifest, in order; several are decoded at a time, on threads."""
         from paimon_pyds.storage.concurrent import concurrent_map
 
+        at_once = requests_at_once(self._store.io)
         size = sum(m.file_size for m in manifests) // max(1, len(manifests))
-        threads = max(_PARALLEL_READS, min(at_once, _BYTES_AT_ONCE // max(1, size)))
-        return concurrent_map(lambda manifest: self._read(manifest, columns), manifests, threads)
+        if at_once:
+            threads = max(_PARALLEL_READS, min(at_once, _BYTES_AT_ONCE // max(1, size)))
+        else:
+            threads = min(_PARALLEL_READS, max(os.cpu_count() or 1, _LOCAL_BYTES // max(1, size)))
+        return concurrent_map(decode, manifests, threads)
+
+    def sift(self, manifest: ManifestFile, columns: Sequence[str], keep: KeepEntries) -> pa.RecordBatch:
+        """The entries of a manifest that ``keep`` wants, as `TableStore.sift_manifest` gives them."""
+        seen = 0
+
+        def counted(entries: pa.RecordBatch) -> Flags:
+            nonlocal seen
+            seen += entries.num_rows
+            return keep(entries)
+
+        found = self._store.sift_manifest(manifest.file_name, columns, manifest.file_size, counted, kept=self._kept)
+        self._check_count(manifest, seen)
+        return found
 
     def live(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of the files that are there after all these manifests (`live_entries`).
@@ -144,13 +184,14 @@ class ManifestReader:
         return self._checked(manifest, entries)
 
     def _checked(self, manifest: ManifestFile, entries: pa.RecordBatch) -> pa.RecordBatch:
-        listed = manifest.num_added_files + manifest.num_deleted_files
-        if entries.num_rows != listed:
-            path = self._store.paths.manifest(manifest.file_name)
-            raise CorruptFileError(
-                f"the file has {entries.num_rows} entries, its manifest list says {listed}", path=path
-            )
+        self._check_count(manifest, entries.num_rows)
         return entries
+
+    def _check_count(self, manifest: ManifestFile, count: int) -> None:
+        listed = manifest.num_added_files + manifest.num_deleted_files
+        if count != listed:
+            path = self._store.paths.manifest(manifest.file_name)
+            raise CorruptFileError(f"the file has {count} entries, its manifest list says {listed}", path=path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +293,7 @@ class RowStatistics:
     """Statistics rows of many files over the same columns.
 
     ``minimum`` and ``maximum`` are arity + BinaryRow; ``null_counts`` one list per file, or null; ``row_counts`` int64.
-    ``nan_counted``: where bounds of floats count NaN as the greatest value.
+    ``nan_counted``: gives where bounds of floats count NaN as the greatest value.
     """
 
     names: Sequence[str]
@@ -262,7 +303,7 @@ class RowStatistics:
     null_counts: pa.ListArray
     row_counts: pa.Int64Array
     exact_strings: bool = False
-    nan_counted: bool | npt.NDArray[np.bool_] = True
+    nan_counted: Callable[[], bool | npt.NDArray[np.bool_]] = lambda: True
 
     def of(self, column: ColumnRef) -> ColumnStats | None:
         """The statistics of one column; None when the files have none for it."""
@@ -286,7 +327,7 @@ class RowStatistics:
             row_count=self.row_counts,
             unknown=unknown,
             exact=self.exact_strings,
-            nan_counted=self.nan_counted,
+            nan_counted=self.nan_counted() if self.types[i].kind in FLOAT_KINDS else True,
         )
 
 

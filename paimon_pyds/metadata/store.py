@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from paimon_pyds.metadata.lazy_entries import KeepEntries
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
     from paimon_pyds.metadata.snapshot import SnapshotPublisher, TableServer
     from paimon_pyds.storage.disk_cache import LocalCache
@@ -397,6 +398,23 @@ class TableStore(SchemaStore):
                 return _joined(held, wanted)
         return self._cached(name, size, (wanted, kept), lambda d, p: decode_manifest(d, p, columns=wanted), _bytes_of)
 
+    def sift_manifest(
+        self, name: str, columns: Sequence[str], size: int, keep: KeepEntries, *, kept: bool = False
+    ) -> pa.RecordBatch:
+        """The entries of a manifest that ``keep`` wants, a part of it at a time; nothing stays in memory. Other
+        arguments and errors as `read_manifest`."""
+        from paimon_pyds.base.arrays import from_numpy, pc
+        from paimon_pyds.metadata.manifest import COLUMN_GROUPS
+        from paimon_pyds.metadata.manifest_codec import decode_manifest
+        from paimon_pyds.storage.disk_cache import LocalCache
+
+        path = self.paths.manifest(name)
+        if kept and size >= _LEAST_KEPT and (self.local_cache or LocalCache.of()).max_size:
+            groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(columns)]
+            entries = _joined(self._kept(path, size, groups, in_memory=False), columns)
+            return pc.filter(entries, from_numpy(keep(entries)))
+        return self._load(path, size, lambda data, at: decode_manifest(data, at, columns, keep), kept=kept)
+
     def read_manifests(
         self, manifests: Iterable[tuple[str, int | None]], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
@@ -448,9 +466,11 @@ class TableStore(SchemaStore):
             raise
         return name, len(data)
 
-    def _kept(self, path: str, size: int, groups: Sequence[tuple[str, ...]]) -> list[pa.RecordBatch]:
+    def _kept(
+        self, path: str, size: int, groups: Sequence[tuple[str, ...]], *, in_memory: bool = True
+    ) -> list[pa.RecordBatch]:
         """The entries of a manifest in some of `COLUMN_GROUPS`, from this machine's disk where they are there.
-        Errors as `read_manifest`."""
+        ``in_memory``: keep them there as well. Errors as `read_manifest`."""
         from paimon_pyds.metadata.manifest import entry_schema
         from paimon_pyds.metadata.manifest_cache import kept_entries
         from paimon_pyds.storage.disk_cache import LocalCache
@@ -468,6 +488,8 @@ class TableStore(SchemaStore):
             key = cache.key(self.io, path, size, group)
             return kept_entries(cache, key, lambda: decoded().select(schema.names), schema)
 
+        if not in_memory:
+            return list(map(load, groups))
         return [
             METADATA_CACHE.get_or_load((self.io, path, size, group), partial(load, group), _bytes_of)
             for group in groups
@@ -493,19 +515,20 @@ class TableStore(SchemaStore):
         """A decoded file. ``what`` names the way of decoding, and says whether bytes from a store are cached on this
         disk."""
         path = self.paths.manifest(name)
-
-        def load() -> T:
-            if not what[1] or not requests_at_once(self.io):
-                return decode(self._read(path, size), path)
-            from paimon_pyds.storage.range_cache import KeptRanges
-
-            ranges = KeptRanges(self.io, path)
-            data = ranges.whole(lambda: self._read(path, size))
-            value = decode(data, path)
-            ranges.keep()
-            return value
-
+        load = partial(self._load, path, size, decode, kept=what[1])
         return METADATA_CACHE.get_or_load((self.io, path, size, what[0]), load, weigh)
+
+    def _load(self, path: str, size: int | None, decode: Callable[[bytes, str], T], *, kept: bool) -> T:
+        """Read and decode a file. ``kept``: cache the bytes of remote files on the local disk."""
+        if not kept or not requests_at_once(self.io):
+            return decode(self._read(path, size), path)
+        from paimon_pyds.storage.range_cache import KeptRanges
+
+        ranges = KeptRanges(self.io, path)
+        data = ranges.whole(lambda: self._read(path, size))
+        value = decode(data, path)
+        ranges.keep()
+        return value
 
     def snapshots_among(self, ids: Sequence[int]) -> list[Snapshot]:
         """The snapshots of these numbers that are there, in this order."""

@@ -11,10 +11,10 @@ format: the rows in manifests that Java Paimon 1.4 writes, and its ``BinaryRow``
 
 from __future__ import annotations
 
-from paimon_pyds.base.row.decode import DecodedColumn, decode_column, decode_row, decode_rows
+from paimon_pyds.base.row.decode import DecodedColumn, arities, decode_column, decode_row, decode_rows
 from paimon_pyds.base.row.encode import EMPTY_ROW, encode_row, encode_rows, hash_row, hash_rows
 
 __all__ = [
-    "EMPTY_ROW", "DecodedColumn", "decode_column", "decode_row", "decode_rows", "encode_row", "encode_rows",
+    "EMPTY_ROW", "DecodedColumn", "arities", "decode_column", "decode_row", "decode_rows", "encode_row", "encode_rows",
     "hash_row", "hash_rows",
 ]  # fmt: skip

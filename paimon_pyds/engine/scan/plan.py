@@ -30,11 +30,10 @@ from paimon_pyds.engine.scan.planned_files import (
     FileDetails,
     deletion_files,
     files_when_asked,
-    has_orc,
     planned_files,
     renewed_files,
 )
-from paimon_pyds.engine.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
+from paimon_pyds.engine.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, has_orc, left_out, statistics_mask
 from paimon_pyds.engine.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.engine.scan.travel import Additions, Difference, Incremental, TableState
 from paimon_pyds.errors import CorruptFileError
@@ -76,6 +75,9 @@ _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
 _Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
 """The entries that a step keeps of some, and what to tell of it."""
 _NOT_COMPACTED = "hidden from batch reads until it is compacted"
+_MANY_BYTES = 16 << 20
+"""Total size of manifests from which on they are filtered one after the other and not cached: decoded, they would fill
+most of the cache of metadata."""
 _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
@@ -128,6 +130,8 @@ class Planner:
         self.clock = time.perf_counter()
         self.embedded = EmbeddedAnswers(np.zeros(0, np.bool_))
         self.rows_in_doubt = False
+        self.sifted = False
+        """Whether partitions, buckets and statistics (of keys, where rows are merged) have acted on each manifest."""
         self.columns = (*_PLAN_COLUMNS, *_RUN_COLUMNS) if self.schema.primary_keys else _PLAN_COLUMNS
         self.unmerged = self.merge_filter(request.predicate).before
         """The part of the filter that may act before versions of a row are merged: all of it where none are."""
@@ -149,15 +153,20 @@ class Planner:
 
     def _plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
-        entries = self.pruned(self.entries(), ("partitions", self.by_partition))
+        entries = self.entries()
+        if not self.sifted:
+            entries = self.pruned(entries, ("partitions", self.by_partition))
         has_buckets = self.schema.primary_keys or int(options.get("bucket")) > 0
         skew = bucket_skew(entries) if request.explain and has_buckets else None
         if not self.settled:
-            entries = self.pruned(entries, ("buckets", self.by_bucket))
+            if not self.sifted:
+                entries = self.pruned(entries, ("buckets", self.by_bucket))
             if self.schema.primary_keys:
-                entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
-            statistics, index = ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index)
-            entries = self.pruned(entries, statistics, index)
+                keys = () if self.sifted else (("keys", self.by_keys),)
+                entries = self.with_merged(self.pruned(self.visible(entries), *keys))
+            if not self.sifted or self.schema.primary_keys:
+                entries = self.pruned(entries, ("statistics", self.by_statistics))
+            entries = self.pruned(entries, ("embedded index", self.by_embedded_index))
         with collection_paused():
             files = self.files(entries)
         return ScanPlan(
@@ -232,10 +241,13 @@ class Planner:
         return Merging(replace(self.schema, options=options), self.merge_filter(self.request.predicate), of)
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
-        now = time.perf_counter()
         rows = _total(entries, "row_count") - self.embedded.rows_left_out
-        size = _total(entries, "file_size")
-        self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
+        self.note_totals(name, (entries.num_rows, rows, _total(entries, "file_size")), detail)
+
+    def note_totals(self, name: str, totals: tuple[int, int, int], detail: str = "") -> None:
+        """Note a step by the files that it leaves, their rows and their bytes."""
+        now = time.perf_counter()
+        self.steps.append(PruneStep(name, *totals, (now - self.clock) * 1000, detail))
         self.clock = now
 
     def entries(self) -> pa.RecordBatch:
@@ -248,17 +260,59 @@ class Planner:
                 return entries
         manifests = self.manifests()
         kept = self.entry_filter.may_hold(manifests)
+        entries = self.sift(kept, len(kept) == len(manifests)) if self.sifts(kept) else None
+        if entries is not None:
+            return entries
         entries = self.read(kept)
         if self.settled and has_orc(entries):  # statistics tell of instants in these (`instant_bounds`)
             self.settled = False
             entries = self.read(kept)
         if len(kept) == len(manifests) and self.request.between is None:
-            self.check_total(entries)
+            self.check_total(_total(entries, "row_count"))
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
         if detail and self.request.explain:
             entries = self.seen_whole(manifests, entries)
         self.note("manifests" if detail else "table", entries, detail)
         return entries
+
+    def sifts(self, manifests: Sequence[ManifestFile]) -> bool:
+        """Whether the filter acts on each manifest before the next one is read."""
+        request = self.request
+        if request.predicate is Const.TRUE or request.between is not None or request.explain:
+            return False
+        return sum(manifest.file_size for manifest in manifests) > _MANY_BYTES
+
+    def sift(self, manifests: Sequence[ManifestFile], whole: bool) -> pa.RecordBatch | None:
+        """The live files in some manifests that the filter keeps; None where they have to be read in another way.
+        ``whole``: whether all files of the table are there."""
+        from paimon_pyds.metadata.sifted_files import sifted_files  # few tables are that large
+
+        columns = PLACE_COLUMNS if self.settled else self.columns
+        found = sifted_files(self.reader, manifests, columns, self.passing)
+        if found is None:
+            return None
+        if self.settled and has_orc(found.entries):
+            self.settled = False
+            return self.sift(manifests, whole)
+        if whole:
+            self.check_total(found.rows)
+        self.note_totals("table" if whole else "manifests", (found.files, found.rows, found.size))
+        self.note("partitions" if self.settled else "statistics", found.entries)
+        self.sifted = True
+        return found.entries
+
+    def passing(self, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which entries the filter keeps, each looked at by itself."""
+        predicate = self.request.predicate
+        found = self.entry_filter.mask(entries)
+        rows = np.flatnonzero(found)
+        if self.settled or not len(rows):
+            return found
+        left = entries if len(rows) == len(found) else entries.take(from_numpy(rows))
+        keep = self.keys_of(predicate, left) if self.schema.primary_keys else self.statistics_of(predicate, left)
+        in_buckets = self.buckets_of(predicate, left)
+        found[rows] = keep if in_buckets is None else keep & in_buckets
+        return found
 
     def is_analyzed(self) -> bool:
         """Whether statistics may be of just this state."""
@@ -282,7 +336,7 @@ class Planner:
             names = names.filter(pc.invert(pc.is_in(names, value_set=array(sorted(renewed), pa.string()))))
         return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
-    def check_total(self, entries: pa.RecordBatch) -> None:
+    def check_total(self, found: int) -> None:
         """Hold the rows of all live files against what the snapshot counts.
 
         Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
@@ -290,7 +344,6 @@ class Planner:
         """
         snapshot = self.request.state.snapshot
         total = None if snapshot is None else snapshot.total_record_count
-        found = _total(entries, "row_count")
         if snapshot is not None and total is not None and total != found:
             self.rows_in_doubt = True
             warnings.warn(

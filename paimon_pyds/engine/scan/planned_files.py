@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, binary_parts, from_numpy, pc, to_numpy
+from paimon_pyds.base.arrays import array, binary_parts, from_numpy, list_items, pc, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.table_options import zoned_partitions
 from paimon_pyds.base.row import decode_row, decode_rows
@@ -94,8 +94,8 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
         ]
     extra = entries.column("extra_files")
     indexes: list[str | None] = [None] * len(names)
-    if len(extra.flatten()):
-        check_names(extra.flatten().to_pylist(), "side file")
+    if len(side_files := list_items(extra)):
+        check_names(side_files.to_pylist(), "side file")
         for number, (path, others) in enumerate(zip(files, extra.to_pylist(), strict=True)):
             found = [name for name in others if name.endswith(".index")]
             if len(found) > 1:
@@ -197,15 +197,6 @@ def files_when_asked(store: TableStore, schema: TableSchema, entries: pa.RecordB
     buckets, of_file = _buckets(entries)
     directories = _directories(schema, store.paths.with_options(schema.options), buckets)
     return Files(FileColumns(entries, of_file, buckets, directories))
-
-
-def has_orc(entries: pa.RecordBatch) -> bool:
-    """Whether there are ORC files among those of manifest entries."""
-    names = entries.column("file_name")
-    data, starts, ends = binary_parts(names)
-    if not (data[ends[ends > starts] - 1] == ord("c")).any():
-        return False
-    return any(name.endswith(".orc") for name in names.to_pylist())
 
 
 def _has_bytes(data: npt.NDArray[np.uint8], *wanted: bytes) -> bool:

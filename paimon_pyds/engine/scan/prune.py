@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, from_numpy, is_true, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import array, binary_parts, from_numpy, is_true, list_items, pc, scalar, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.row import arities
 from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, timestamp_unit
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, STRING_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.engine.scan.result import SkippedFile
@@ -49,7 +50,7 @@ def statistics_mask(
     ``predicate``: bound to ``fields``. ``entries``: manifest entries (`ENTRY_SCHEMA`). ``fields_of``: the columns of a
     schema id.
     """
-    keep = np.ones(entries.num_rows, dtype=bool)
+    keep = np.ones(entries.num_rows, np.bool_)
     named = set(root_columns(predicate))  # others may be of types that are not supported
     for group in statistics_groups([f for f in fields if f.name in named], entries, fields_of):
         devolved = group.evolution.devolve(predicate)
@@ -96,7 +97,7 @@ class StatisticsGroup:
             maximum=group.column("value_stats_max"),
             null_counts=group.column("value_stats_nulls"),
             row_counts=group.column("row_count"),
-            nan_counted=_nan_counted(group),
+            nan_counted=lambda: _nan_counted(group),
         )
 
 
@@ -129,32 +130,39 @@ def statistics_groups(
 
 def _groups(entries: pa.RecordBatch) -> list[npt.NDArray[np.int64]]:
     """Row numbers of the entries, grouped by schema, statistics columns, written columns and statistics arity."""
-    if entries.num_rows == 1:
-        return [np.zeros(1, np.int64)]
-    key = pc.binary_join_element_wise(
-        pc.cast(entries.column("schema_id"), pa.string()),
-        _joined(entries.column("value_stats_cols")),
-        _joined(entries.column("write_cols")),
-        pc.cast(from_numpy(_arity(entries.column("value_stats_min"))), pa.string()),
-        scalar("\x01", pa.string()),
-    ).dictionary_encode()
-    codes = to_numpy(key.indices)
-    if len(key.dictionary) == 1:
-        return [np.arange(len(codes))]
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    codes = [to_numpy(entries.column("schema_id")), _arity(entries.column("value_stats_min"))]
+    for name in ("value_stats_cols", "write_cols"):
+        column = entries.column(name)
+        if column.null_count < len(column):
+            codes.append(_codes(column))
+    varying = [code for code in codes if (code != code[0]).any()]
+    if not varying:
+        return [np.arange(entries.num_rows)]
+    order = np.lexsort(varying)
+    changes = [np.diff(code[order]) != 0 for code in varying]
+    return np.split(order, np.flatnonzero(np.logical_or.reduce(changes)) + 1)
 
 
 def _arity(rows: pa.BinaryArray) -> npt.NDArray[np.int64]:
     """The 4-byte big-endian arity in front of each row; 0 for rows shorter than that."""
-    offsets = np.frombuffer(rows.buffers()[1], np.int32)[rows.offset : rows.offset + len(rows) + 1].astype(np.int64)
-    data = np.frombuffer(rows.buffers()[2] or b"", np.uint8)
-    whole = offsets[1:] - offsets[:-1] >= 4
+    data, starts, ends = binary_parts(rows)
     arity = np.zeros(len(rows), np.int64)
-    starts = offsets[:-1][whole]
-    for i in range(4):
-        arity[whole] = (arity[whole] << 8) | data[starts + i]
+    whole = ends - starts >= 4
+    if whole.all():
+        return arities(data, starts)
+    arity[whole] = arities(data, starts[whole])
     return arity
+
+
+def _codes(lists: pa.ListArray) -> npt.NDArray[np.int32]:
+    """Numbers that are equal for equal lists of texts."""
+    lengths = np.diff(to_numpy(lists.offsets))
+    if not lists.null_count and (lengths == lengths[0]).all():
+        items = to_numpy(pc.dictionary_encode(list_items(lists)).indices).reshape(len(lists), -1)
+        if (items == items[0]).all():
+            return np.zeros(len(lists), np.int32)
+    found: npt.NDArray[np.int32] = to_numpy(pc.dictionary_encode(_joined(lists)).indices)
+    return found
 
 
 def _joined(lists: pa.ListArray) -> pa.StringArray:
@@ -172,7 +180,7 @@ def instant_bounds(
 
     ``entries``: manifest entries (`ENTRY_SCHEMA`). ``fields_of``: the columns of a schema id.
     """
-    if not is_legacy(options) or not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any():
+    if not is_legacy(options) or not has_orc(entries):
         return None
     wanted = {id_: _wanted(fields_of(id_)) for id_ in entries.column("schema_id").unique().to_pylist()}
     if not any(wanted.values()):
@@ -193,6 +201,15 @@ def instant_bounds(
                 if least is not None and most is not None:
                     found[i] += ((column.name, least // per_milli, most // per_milli),)
     return found
+
+
+def has_orc(entries: pa.RecordBatch) -> bool:
+    """Whether there are ORC files among those of manifest entries."""
+    names = entries.column("file_name")
+    data, starts, ends = binary_parts(names)
+    if not (data[ends[ends > starts] - 1] == ord("c")).any():
+        return False
+    return any(name.endswith(".orc") for name in names.to_pylist())
 
 
 def _wanted(fields: Sequence[DataField]) -> list[DataField]:

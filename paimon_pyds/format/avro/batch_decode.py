@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Map
 from dataclasses import field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from paimon_pyds.base.arrays import (
     Flags,
     Int64s,
     Words,
+    from_numpy,
+    pc,
     slices,
     unaligned_words,
     unsigned_varints,
@@ -40,6 +42,8 @@ MAX_STEPS = 50_000
 """Numbers read at all cursors together, so that no file keeps the reader busy for long."""
 
 _FAILED = np.int64(2**61)
+Ints: TypeAlias = "npt.NDArray[np.signedinteger[Any]]"
+"""Numbers in the narrowest type that holds what was read: most take one byte, and memory is what takes time."""
 WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 """Bytes of the types whose values all have the same size."""
 
@@ -48,7 +52,7 @@ WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 class Longs:
     """One int or long at each cursor; ``valid`` None: all are there."""
 
-    values: Int64s
+    values: Ints
     valid: Flags | None = None
 
 
@@ -178,19 +182,23 @@ class Walker:
         if name in WIDTHS:
             return (Fixed(at) if keep else None), at + WIDTHS[name]
         values, at = self._long(at)
-        if name == "int":
+        if name == "int" and values.dtype == np.int64:
             at[(values < -(2**31)) | (values >= 2**31)] = _FAILED
         return (Longs(values) if keep else None), at
 
-    def _long(self, at: Int64s) -> tuple[Int64s, Int64s]:
+    def _long(self, at: Int64s) -> tuple[Ints, Int64s]:
         self._steps += 1
         if self._steps > self._max_steps:
             raise TooManyStepsError
+        first = self._data.take(at, mode="clip")  # the last byte is zero
+        more = first >= 0x80
+        if not more.any():
+            return _unzigzag(first), at + 1
+        second = self._data.take(at + 1, mode="clip")
+        if not ((second >= 0x80) & more).any():
+            both = (first & np.uint8(0x7F)) | (second * more).astype(np.uint16) << np.uint16(7)
+            return _unzigzag(both), at + (more.view(np.uint8) + np.uint8(1))
         where = np.minimum(at, self.limit)
-        first = self._data.take(where)
-        if not (first & np.uint8(0x80)).any():
-            values = first.astype(np.int64)
-            return (values >> 1) ^ -(values & 1), at + 1
         group, size = unsigned_varints(self._words[where])
         after = at + size
         longer = np.flatnonzero(size == LONGER)
@@ -212,14 +220,16 @@ class Walker:
         """A byte length, checked; the place after it, and the place after the bytes."""
         sizes, starts = self._long(at)
         ends = starts + sizes
-        bad = (sizes < 0) | (sizes > self.limit - starts)
+        bad = (ends < starts) | (ends > self.limit)  # a sum beyond 2⁶³ is negative
         if bad.any():
             ends[bad] = _FAILED
         return starts, ends
 
     def _union(self, branches: tuple[Node, ...], at: Int64s, path: str, keep: bool) -> tuple[Capture | None, Int64s]:
         chosen, at = self._long(at)
-        at[(chosen < 0) | (chosen >= len(branches))] = _FAILED
+        wrong = (chosen < 0) | (chosen >= len(branches))
+        if wrong.any():
+            at[wrong] = _FAILED
         kept: Capture | None = None
         for branch, node in enumerate(branches):
             if node == _NULL:
@@ -243,7 +253,8 @@ class Walker:
         at = at.copy()
         live = np.arange(len(at))
         while len(live):
-            counts, cursor = self._long(at[live])
+            numbers, cursor = self._long(at[live])
+            counts = numbers.astype(np.int64)
             if counts.min() < 0:
                 sized = np.flatnonzero(counts < 0)
                 counts[sized] = -counts[sized]
@@ -275,6 +286,14 @@ class Walker:
 
 
 _NULL = Primitive("null")
+
+
+def _unzigzag(numbers: npt.NDArray[np.unsignedinteger[Any]]) -> Ints:
+    """The signed numbers behind unsigned ones of one type."""
+    signed = np.dtype(f"i{numbers.itemsize}")
+    one = numbers.dtype.type(1)
+    found: Ints = (numbers >> one).view(signed) ^ -(numbers & one).view(signed)
+    return found
 
 
 def _spread(found: Capture, numbers: Int64s, mine: Flags, at: Int64s) -> Capture:
@@ -321,13 +340,18 @@ def _collect(totals: Int64s, pieces: list[tuple[Int64s, Int64s, Capture | None]]
     return Items(totals, Fixed(values, valid) if kind is Fixed else Longs(values, valid))
 
 
-def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:
-    """An Arrow array of what was captured at cursors that did not fail.
+def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8], rows: Int64s | None = None) -> pa.Array:
+    """An Arrow array of what was captured at cursors that did not fail: at all of them, or at some, in order.
     Raises pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type."""
+    if rows is not None:
+        if isinstance(capture, Items):
+            return pc.take(to_arrow(capture, type_, data), from_numpy(rows))
+        capture = _some(capture, rows)
     validity = None if capture.valid is None else pa.py_buffer(np.packbits(capture.valid, bitorder="little"))
     if isinstance(capture, Longs):
         values = capture.values.astype(type_.to_pandas_dtype(), copy=False)
-        if ((values != capture.values) & (True if capture.valid is None else capture.valid)).any():
+        lossy = values.itemsize < capture.values.itemsize
+        if lossy and ((values != capture.values) & (True if capture.valid is None else capture.valid)).any():
             raise pa.ArrowInvalid(f"an integer does not fit {type_}")
         return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(values)])
     if isinstance(capture, Bytes):
@@ -345,6 +369,15 @@ def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) 
     if capture.items is not None and offsets[-1]:
         items = to_arrow(capture.items, type_.value_type, data)
     return pa.Array.from_buffers(type_, len(capture.counts), [validity, pa.py_buffer(offsets)], children=[items])
+
+
+def _some(capture: Longs | Bytes | Fixed, rows: Int64s) -> Longs | Bytes | Fixed:
+    valid = None if capture.valid is None else capture.valid[rows]
+    if isinstance(capture, Longs):
+        return Longs(capture.values[rows], valid)
+    if isinstance(capture, Bytes):
+        return Bytes(capture.starts[rows], capture.ends[rows], valid)
+    return Fixed(capture.starts[rows], valid)
 
 
 _STORED = {pa.float64(): "<f8", pa.float32(): "<f4", pa.bool_(): "u1"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.base.arrays import checksum
@@ -270,6 +270,19 @@ def read_container(
         CorruptFileError: bytes that are not such a file, or that decompress to more than the limits.
         UnsupportedError: an unknown compression codec, or a file of another format.
     """
+    return next(read_parts(data, path, max_bytes=max_bytes, node_of=node_of))
+
+
+def read_parts(
+    data: bytes,
+    path: object = None,
+    records: int | None = None,
+    *,
+    max_bytes: int | None = None,
+    node_of: Callable[[bytes], Node] = schema_node,
+) -> Iterator[Container]:
+    """The same in parts, one at least, each of which is decompressed when it is taken. ``records``: the least number of
+    records of a part, but for the last one; all by default."""
     for other, name in _OTHER_FORMATS.items():
         if bytes(data[: len(other)]) == other:
             hint = "manifests are supported in Avro only: manifest.format=avro"
@@ -283,17 +296,26 @@ def read_container(
         raise CorruptFileError(
             f"the header has no schema: {error}", path=path, offset=4, field="avro.schema"
         ) from error
-    blocks = []
-    left = max_bytes
+    held: list[Block] = []
+    count, left, is_first = 0, max_bytes, True
     for block in reader.blocks():
         left -= len(block.body or b"")
         if left < 0:
             raise CorruptFileError(
                 f"the blocks have more than {max_bytes} bytes", path=path, offset=block.offset, field="block"
             )
-        blocks.append(block)
+        held.append(block)
+        count += block.count
+        if records is not None and count >= records:
+            yield _container(node, held, path)
+            held, count, is_first = [], 0, False
+    if held or is_first:
+        yield _container(node, held, path)
+
+
+def _container(schema: Node, blocks: Sequence[Block], path: object) -> Container:
     bodies = tuple(block.body or b"" for block in blocks)
-    return Container(node, tuple(b.count for b in blocks), bodies, tuple(b.offset for b in blocks), path)
+    return Container(schema, tuple(b.count for b in blocks), bodies, tuple(b.offset for b in blocks), path)
 
 
 def decode_records(container: Container, max_record: int | None = None) -> Iterator[dict[str, Any]]:
