@@ -131,7 +131,7 @@ def test_columns_of_other_files_are_not_made(table: pp.Table) -> None:
             made.append(len(found))
         return found
 
-    store = table.store
+    store = table._store
     base = ManifestReader(store).manifests(store.latest_snapshot())
     without = [m for m in base if not m.num_deleted_files and m.num_added_files > 48]
     assert without
@@ -153,7 +153,7 @@ def test_nothing_stays_in_memory(table: pp.Table) -> None:
 
 
 def test_totals_are_those_of_live_files(table: pp.Table) -> None:
-    store = table.store
+    store = table._store
     reader = ManifestReader(store)
     manifests = reader.manifests(store.latest_snapshot())
     alive = live_entries([reader.entries(manifests)])
@@ -165,7 +165,7 @@ def test_totals_are_those_of_live_files(table: pp.Table) -> None:
 
 
 def test_manifests_whose_list_hides_removals_are_read_whole(table: pp.Table) -> None:
-    store = table.store
+    store = table._store
     reader = ManifestReader(store)
     manifests = [
         replace(m, num_added_files=m.num_added_files + m.num_deleted_files, num_deleted_files=0)
@@ -177,7 +177,7 @@ def test_manifests_whose_list_hides_removals_are_read_whole(table: pp.Table) -> 
 
 
 def test_a_manifest_of_other_length_than_its_list_says_is_corrupt(table: pp.Table) -> None:
-    store = table.store
+    store = table._store
     reader = ManifestReader(store)
     first, *rest = reader.manifests(store.latest_snapshot())
     wrong = [replace(first, num_added_files=first.num_added_files + 1), *rest]
