@@ -1,5 +1,5 @@
-"""Intents: expiry, rollback, fast-forward and the deletion of a branch announce themselves by a file next to the
-snapshots.
+"""Intents: expiry, rollback, fast-forward, a purge and the deletion of a branch announce themselves by a file next
+to the snapshots.
 
 Each writes its file first and then looks at the others' files: of two that begin at once, at least one sees the other.
 The hints EARLIEST and LATEST alone can't do that, as any expiry or commit replaces them.
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CommitError, CorruptFileError
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.store import TableStore, read_hint
@@ -26,12 +26,15 @@ from paimon_pyds.storage import discard
 from paimon_pyds.storage.claims import holder, is_left_over
 
 _EXPIRY, _ROLLBACK, _FORWARD, _DELETION = "expire-before", "roll-back-to", "forward-after", "delete-branch"
-_NAME = re.compile(rf"\.(?P<what>{_EXPIRY}|{_ROLLBACK}|{_FORWARD}|{_DELETION})-(?P<id>[0-9]{{1,18}})\.[0-9a-f-]{{36}}")
+_PURGE = "purge-all"
+_ALL = "|".join((_EXPIRY, _ROLLBACK, _FORWARD, _DELETION, _PURGE))
+_NAME = re.compile(rf"\.(?P<what>{_ALL})-(?P<id>[0-9]{{1,18}})\.[0-9a-f-]{{36}}")
 _TEXTS = {
     _EXPIRY: "Snapshots before {} and files that only they need are being removed.",
     _ROLLBACK: "Snapshots after {} and files that only they need are being removed.",
     _FORWARD: "Snapshots after {} get the history of a branch.",
     _DELETION: "A branch is being deleted.",
+    _PURGE: "All rows, snapshots, tags and branches are being removed.",
 }
 """The content of the files, which explains them to anyone that finds one."""
 _ANY = "surrogateescape"
@@ -84,6 +87,11 @@ def begin_deletion(store: TableStore, branch: str) -> str:
     return _write(store, _DELETION, 0, {"branch": branch})
 
 
+def begin_purge(store: TableStore) -> str:
+    """Announce that all of a table will be removed. Returns the path of the intent file."""
+    return _write(store, _PURGE, 0)
+
+
 def withdraw(store: TableStore, *paths: str) -> None:
     """Remove intent files: their operations have ended."""
     store.io.delete(paths)
@@ -118,6 +126,16 @@ def is_forwarded_now(store: TableStore) -> bool:
     if store.branch != MAIN_BRANCH:
         return bool(forwards_to(store.on_branch(MAIN_BRANCH), store.branch))
     return any(what == _FORWARD for what, *_ in _running(store))
+
+
+def is_purged_now(store: TableStore) -> bool:
+    """Whether somebody purges the table just now."""
+    return any(what == _PURGE for what, *_ in _running(store.on_branch(MAIN_BRANCH)))
+
+
+def purged_now(store: TableStore) -> CommitError:
+    """The error of a call that can't be done while somebody purges the table."""
+    return CommitError("the table is purged just now", path=store.root, hint="nothing was changed; try again later")
 
 
 def forwards_to(store: TableStore, branch: str) -> list[Forward]:

@@ -67,6 +67,7 @@ OPERATIONS: dict[str, Callable[[pp.Table, int], Any]] = {
     "remove_orphan_files": lambda table, n: table.maintenance.remove_orphan_files(dry_run=False),
     "rollback": lambda table, n: table.snapshots.rollback(1),
     "fast_forward": lambda table, n: table.branches.fast_forward("b"),
+    "purge": lambda table, n: table.maintenance.purge("t", named_states=True),
     "scan": lambda table, n: table.to_arrow(),
 }
 MEETINGS = {
@@ -85,6 +86,9 @@ MEETINGS = {
     ("rollback", "expire_snapshots"): ("rollback", "SnapshotNotFoundError"),
     ("expire_snapshots", "rollback"): ("rollback", "CommitError"),
     ("fast_forward", "append"): ("fast_forward", "CommitConflictError"),
+    ("purge", "fast_forward"): ("fast_forward", "CommitError"),
+    ("purge", "create_tag"): ("create_tag", "CommitError"),
+    ("rollback", "purge"): ("purge", "CommitError"),
     ("scan", "overwrite, expire"): ("scan", "SnapshotNotFoundError"),
 }
 """Which two have to meet for each error of the page, and which of them ends with it."""
@@ -110,7 +114,8 @@ def _possible(operation: str, other: str) -> frozenset[str]:
     """The errors that an operation may end with beside another one: those of its line, and those of the page's table of
     errors that concern all operations."""
     changed_columns = {"SchemaError", "UnknownColumnError"} if other.startswith("alter") else set[str]()
-    gone = {"SnapshotNotFoundError"} if re.search("expire|rollback", other) else set[str]()
+    gone = {"SnapshotNotFoundError"} if re.search("expire|rollback|purge", other) else set[str]()
+    gone |= {"BranchNotFoundError"} if other == "purge" else set[str]()
     return _documented(operation) | changed_columns | gone | {"", "CommitConflictError"}
 
 

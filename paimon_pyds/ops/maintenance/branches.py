@@ -146,7 +146,7 @@ def opened_branch(store: TableStore, name: str) -> TableStore:
     return store.on_branch(name)
 
 
-def _check_unnamed(store: TableStore, name: str) -> None:
+def check_unnamed(store: TableStore, name: str) -> None:
     """Raises OptionError for a branch that an option of the main branch names."""
     options = TableOptions(store.on_branch(MAIN_BRANCH).latest_schema().options)
     for key in _OTHERS_READ:
@@ -200,7 +200,7 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
     """
     started = time.monotonic()
     branch, options = opened_branch(store, name), maintenance_options(store, None)
-    _check_unnamed(store, name)
+    check_unnamed(store, name)
     if store.branch == name:
         raise OptionError(f"branch {name} is the one at hand", hint="open the table without it to delete it")
     states = all_references(branch)
@@ -226,7 +226,7 @@ def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool 
     """
     newest = opened_branch(store, name).latest_snapshot()
     _check_free(store, new_name)
-    _check_unnamed(store, name)
+    check_unnamed(store, name)
     if store.server is None and scheme_of(store.root) != "file":
         raise UnsupportedError(
             "a branch in an object store keeps its name",

@@ -34,7 +34,9 @@ from paimon_pyds.metadata.intents import (
     expiring_before,
     forwards_to,
     is_deleted_now,
+    is_purged_now,
     is_rolled_back_now,
+    purged_now,
     withdraw,
 )
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -69,7 +71,8 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
         BranchNotFoundError: there is no such branch, or it is the main one.
         SnapshotNotFoundError: nothing was committed to the branch.
         CommitConflictError: somebody wrote to the main branch meanwhile. Nothing was changed.
-        CommitError: snapshots of one of the branches are removed just now. Nothing was changed.
+        CommitError: snapshots of one of the branches are removed, or the table is purged, just now. Nothing was
+            changed.
         OptionError: it is the branch at hand.
     """
     started = time.monotonic()
@@ -215,6 +218,8 @@ def _check_alone(store: TableStore, branch: TableStore, history: _History, targe
     """Refuse if another operation has announced itself; one that begins later sees the intent of this one."""
     if is_deleted_now(store, branch.branch) or not branch.snapshot_exists(history.ids[-1]):
         raise _deleted(branch)
+    if is_purged_now(store):
+        raise purged_now(store)
     if is_rolled_back_now(store) or is_rolled_back_now(branch) or begun_before(store) > target + 1:
         raise CommitError(
             "snapshots are removed just now",

@@ -34,7 +34,15 @@ from paimon_pyds.errors import (
     TagNotFoundError,
 )
 from paimon_pyds.metadata.changelogs import remove_changelogs_from
-from paimon_pyds.metadata.intents import begin_rollback, begun_before, expiring_before, is_forwarded_now, withdraw
+from paimon_pyds.metadata.intents import (
+    begin_rollback,
+    begun_before,
+    expiring_before,
+    is_forwarded_now,
+    is_purged_now,
+    purged_now,
+    withdraw,
+)
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
@@ -66,7 +74,8 @@ def rollback(
     Raises:
         SnapshotNotFoundError, TagNotFoundError: there is no such state.
         OptionError: contradicting arguments.
-        CommitError: snapshots up to the target expire, or the table is fast-forwarded, just now; nothing was removed.
+        CommitError: snapshots up to the target expire, or the table is fast-forwarded or purged, just now; nothing was
+            removed.
     """
     started = time.monotonic()
     check_branch(store.latest_schema(), store.branch, store.root)
@@ -90,6 +99,8 @@ def rollback(
                     path=store.root,
                     hint="try again; if that call was ended, run it again first",
                 )
+            if is_purged_now(store):
+                raise purged_now(store)
             _begin(store, target, path)
             gone += changelogs_from(store, target.id + 1)
             remove_changelogs_from(store, target.id + 1)

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.errors import OptionError, SnapshotNotFoundError
+from paimon_pyds.errors import CommitError, OptionError, SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.references import tag_references
@@ -92,7 +92,7 @@ def create_due_tags(store: TableStore, options: TableOptions, *, dry_run: bool =
         if name not in made and name not in store.tag_names():
             try:
                 create_tag(store, name, TagOptions(snapshot.id, dry_run=dry_run))
-            except SnapshotNotFoundError:  # it expires just now
+            except (SnapshotNotFoundError, CommitError):  # it expires, or the table is purged, just now
                 continue
             made.append(name)
         due = begin + 2 * period.length

@@ -30,7 +30,7 @@ from paimon_pyds.errors import (
     StorageError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.intents import expiring_before
+from paimon_pyds.metadata.intents import expiring_before, is_purged_now, purged_now
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.snapshot import TAG_CREATED, TAG_MEMBERS, TAG_RETAINED, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore, is_file_name
@@ -69,6 +69,7 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
     Raises:
         AlreadyExistsError: there is a tag of this name.
         SnapshotNotFoundError: the snapshot is not there, or expires just now; no tag is made then.
+        CommitError: the table is purged just now; no tag is made.
         OptionError: not a name for a tag, or contradicting arguments.
         StorageError: the tag was created, but not its success file; replace the tag.
     """
@@ -109,15 +110,24 @@ def _created(store: TableStore, name: str, how: TagOptions, options: TableOption
         store.io.replace(target, data)
     elif not _made_by_server(store, name, source, path, retained_ms) and not _create(store, target, data):
         raise taken
-    if not _stays(store, source, path, target):
-        if before is None:
-            store.io.delete([target])
-        else:
-            store.io.replace(target, before)
+    purged = is_purged_now(store)
+    if purged or not _stays(store, source, path, target):
+        _put_back(store, target, before)
+        if purged:
+            raise purged_now(store)
         raise SnapshotNotFoundError(
             f"snapshot {source.id} expires just now and can't be tagged", path=store.root, hint="tag a newer one"
         )
     return source, None if before is None else parse_snapshot(before, target)
+
+
+def _put_back(store: TableStore, target: str, before: bytes | None) -> None:
+    """Take away a tag again: it is as it was, unless it was deleted meanwhile, with its files."""
+    if before is None or not is_file(store.io, target):
+        return store.io.delete([target])
+    store.io.replace(target, before)
+    if not is_file(store.io, store.paths.manifest(parse_snapshot(before, target).base_manifest_list)):
+        store.io.delete([target])
 
 
 def _success_file(store: TableStore, name: str) -> str:
