@@ -140,7 +140,8 @@ class Snapshots(Namespace):
         """What makes state ``b`` of state ``a``: rows, columns, options and files.
 
         ``print(table.snapshots.diff(3).summary())`` shows it in numbers; ``to_arrow``, ``to_batches`` and ``to_reader``
-        give the rows, with their kinds.
+        give the rows, with their kinds. Without a primary key, all ``-D`` come before all ``+I``, each in the order of
+        a scan.
 
         Args:
             a: the number of a snapshot, the name of a tag, or a datetime for the state of that time.

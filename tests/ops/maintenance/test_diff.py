@@ -282,3 +282,26 @@ def test_what_is_shown(tmp_path: Path) -> None:
         table.snapshots.diff("none")
     with pytest.raises(ArgumentTypeError):
         table.snapshots.diff(1.5)  # type: ignore[arg-type]
+
+
+def test_rows_without_a_key_come_in_the_order_of_scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are gone first, however many there are: then a copy with a key can take them as they come."""
+    monkeypatch.setattr(diff_rows, "_BATCH_ROWS", 5)
+    schema = pa.schema([("p", pa.int32()), ("id", pa.int64()), ("s", pa.string())])
+    table = pp.Table.create(tmp_path / "t", schema, partition_by="p", options={"sort-spill-buffer-size": "1 b"})
+    for day in range(6):
+        table.append([{"p": day, "id": n, "s": "x" * 9_000} for n in random.Random(day).sample(range(100), 40)])
+    table.tags.create("before")
+    table.update({"s": "s || 'y'"}, "id % 3 = 0 and p in (1, 2, 4)")
+    table.delete("p = 3")
+    table.append([{"p": day, "id": 200 + n, "s": "z"} for day in (5, 7, 2) for n in (3, 1, 2, 1)])
+    found = table.snapshots.diff("before").to_arrow()
+    assert found.equals(table.snapshots.diff("before").to_arrow())
+    kinds = found["rowkind"].to_pylist()
+    assert kinds == sorted(kinds, reverse=True) and set(kinds) == {"-D", "+I"}
+    for kind, state in (("-D", table.scan(tag="before")), ("+I", table.scan())):
+        rows = [row["p"] * 1000 + row["id"] for row in found.to_pylist() if row["rowkind"] == kind]
+        scanned = [row["p"] * 1000 + row["id"] for row in state.to_arrow().to_pylist()]
+        places = {id_: at for at, id_ in enumerate(scanned) if scanned.count(id_) == 1}
+        at = [places[id_] for id_ in rows if id_ in places]
+        assert len(at) > 30 and at == sorted(at), kind
