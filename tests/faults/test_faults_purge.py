@@ -78,7 +78,7 @@ def _state(files: dict[str, bytes]) -> object:
     def ids(of: pp.Table, tag: str | None = None) -> list[int]:
         return sorted(of.scan(tag=tag).to_arrow()["id"].to_pylist())
 
-    old = [s.id for s in table.store.snapshots() if {0, 1, 2, 70} & set(_ids_at(table, s.id))]
+    old = [s.id for s in table._store.snapshots() if {0, 1, 2, 70} & set(_ids_at(table, s.id))]
     branches = {
         name: (ids(table_in(files, name)), sorted(table_in(files, name).tags.list()))
         for name in sorted(table.branches.list())
@@ -130,13 +130,13 @@ def test_a_purge_is_serializable(name: str, named: bool, outer: str) -> None:
                 assert state == repr(alone[False]), at
             else:
                 assert state in both, at
-            assert set(table_files(table_in(files).store)) <= set(files), at
+            assert set(table_files(table_in(files)._store)) <= set(files), at
             assert not [path for path in files if "/snapshot/." in path], at
 
 
 def test_a_purge_does_not_run_into_a_rollback() -> None:
     files = _made(named=False)
-    begin_rollback(table_in(files).store, 1)
+    begin_rollback(table_in(files)._store, 1)
     with pytest.raises(CommitError, match=r"rolled back or fast-forwarded just now.*nothing was removed"):
         _purge(table_in(files))
     assert len(table_in(files).snapshots.list()) == 3
