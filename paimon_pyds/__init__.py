@@ -53,7 +53,7 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
 
     def __getattr__(name: str) -> Any:
         if name in _WHERE:
-            globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # asked for once
+            globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # only once
             return globals()[name]
         if name in ("errors", "spark", "types"):
             return importlib.import_module(f"paimon_pyds.{name}")

@@ -63,7 +63,7 @@ __all__ = [
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
 """The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
 _LONGEST = 10_000
-"""Characters of a message that are kept: an error about a text of megabytes shows its beginning."""
+"""Characters after which a message is cut: an error about a text of megabytes shows its beginning."""
 
 
 def _presentable(text: str) -> str:
@@ -237,7 +237,7 @@ class AlreadyCommittedError(CommitError):
 
 
 class CommitOutcomeUnknownError(CommitError):
-    """The storage did not say whether the snapshot was published; its files are kept."""
+    """The storage did not answer whether the snapshot was published; its files were not removed."""
 
 
 class SecurityError(PaimonError, PermissionError):
@@ -284,7 +284,7 @@ def columns_text(names: Sequence[str]) -> str:
 
 def suggest(name: str, candidates: Iterable[str], what: str) -> str | None:
     """A hint for a name that was not found: ``did you mean …`` for similar
-    names, else a list of a few, after ``what`` they are; None when there is none."""
+    names, else a list of a few, after ``what`` they are; None without candidates."""
     import difflib
 
     names = sorted(set(candidates))

@@ -56,8 +56,8 @@ MissingColumns: TypeAlias = Literal["null", "refuse"]
 """How a write treats columns that its rows lack."""
 _RowChange: TypeAlias = "Literal['update', 'delete'] | Update | Delete"
 RowChanges: TypeAlias = "_RowChange | Sequence[_RowChange] | None"
-"""Clauses of a merge for rows of the table. A merge takes SQL too, such as ``"source.gone THEN DELETE"``; checkers,
-which can't tell it from a word that is mistyped, want ``Delete("source.gone")``."""
+"""Clauses of a MERGE for rows of the table. A MERGE takes SQL too, such as ``"source.gone THEN DELETE"``; type checkers
+take it for a mistyped word, and need ``Delete("source.gone")``."""
 _Unmatched: TypeAlias = "Literal['delete'] | Update | Delete"
 UnmatchedChanges: TypeAlias = "_Unmatched | Sequence[_Unmatched] | None"
 """The same for rows of the table that no row of the source matches."""

@@ -200,7 +200,7 @@ def commit_messages(
 ) -> Snapshot | None:
     """Publish what writers wrote. On failure their files are removed, unless the table has them, or may have.
 
-    Messages that were published before by the same call give the snapshot of then. The buckets of a table with a
+    Messages that the same call has published before return the snapshot of that commit. The buckets of a table with a
     primary key are compacted afterwards, as a snapshot of its own.
 
     Args:
@@ -286,7 +286,7 @@ def _increments(
         check_mode(schema, overwrite)
         replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
         first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
-        compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
+        compaction = replace(compaction, changelog=None)  # as in Java: readers of the changelog miss the removed rows
     first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
     if changes is not None:
         first = replace(first, operation=changes.operation, guard=changes.guard)
@@ -306,7 +306,7 @@ def _in_real_buckets(
 def _tidy_up(
     store: TableStore, snapshot: Snapshot, buckets: Sequence[BucketFiles], options: Mapping[str, str] | None
 ) -> None:
-    """What follows a commit: each a snapshot of its own, and a warning where it fails."""
+    """Operations after a commit: each makes a snapshot of its own, and only warns if it fails."""
     schema = store.schema(snapshot.schema_id)
     if schema.primary_keys:
         from paimon_pyds.engine.compact.after_write import compact_written  # neither is for other tables
@@ -367,7 +367,7 @@ def abort_uncommitted(store: TableStore, messages: Sequence[CommitMessage | None
 
     Raises:
         AlreadyCommittedError: the table has some of the files: a commit of unknown outcome landed. None was removed.
-        PaimonError: the storage doesn't tell whether it has them. None was removed.
+        PaimonError: the storage does not answer whether it has them. None was removed.
     """
     _check_uncommitted(store, tuple(b for m in messages if m is not None for b in m.buckets))
     abort_messages(store, messages)
@@ -393,7 +393,7 @@ def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) ->
     outside = written - replaced(sorted(written))
     if outside:
         raise SchemaError(
-            f"{len(outside)} of the written partitions lie outside of the overwritten one",
+            f"{len(outside)} of the written partitions are outside of the overwritten one",
             hint="filter the data to the partition, or overwrite dynamically",
         )
     return Overwrite(replaced)

@@ -53,7 +53,7 @@ def in_newest_places(
     files that are written again go. ``options``: of the write.
 
     Raises:
-        CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read or written. What was written is
+        CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read or written. Written files are
             removed, and nothing else.
     """
     name = "" if latest is None else latest.index_manifest or ""

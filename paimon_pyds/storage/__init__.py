@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _HINTS = {
     errno.ENOSPC: "free some space or write to another place; nothing was published",
-    errno.EDQUOT: "your quota is used up: free some space or ask for more; nothing was published",
+    errno.EDQUOT: "your quota is used up: free some space or have it raised; nothing was published",
     errno.EFBIG: "the file system does not allow files of this size: lower target-file-size",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "check the permissions of this path for the user of this process"),
     errno.EROFS: "the file system is mounted read-only: write to another place",
@@ -52,16 +52,16 @@ _HINTS = {
     errno.EEXIST: "another writer made it meanwhile",
     errno.ETIMEDOUT: "the storage did not answer in time: try again",
 }
-"""What can be done about an error of the operating system."""
+"""Hints for errors of the operating system."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-"""What a URI begins with."""
+"""The beginning of a URI."""
 LOCAL_INDEXES = ByteLimitedCache(64 << 20)
 """Of local data files, by path: their version, and the footer and page index that a reader has decoded for the next."""
 _FIRST_READ = 256 << 10
 _MANY_RANGES = 64
-"""So many are told apart faster in arrays."""
+"""Ranges from which joining them in arrays is faster."""
 OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
-"""Storage options that hold whatever the store is; those who act by them check them."""
+"""Prefixes of storage options for every kind of store; the code that uses such an option checks it."""
 _ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "oss", "obs", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
 _ALTERNATIVES = {
@@ -106,8 +106,8 @@ class OutputFile(Protocol):
 class FileIO(Protocol):
     """Byte storage. Paths are absolute, as `open_file_io` normalised them; errors are StorageError and its kin.
 
-    Implementations pickle: Spark sends them to tasks. They hash, and are equal when they reach the same files with the
-    same rights: what one has read of a table's metadata is kept for those that equal it.
+    Implementations pickle: Spark sends them to tasks. They hash, and are equal if they reach the same files with the
+    same rights: metadata that one has read is cached for all that are equal to it.
     """
 
     def read_bytes(self, path: str) -> bytes:
@@ -166,7 +166,7 @@ class SavesRequests(Protocol):
         """As `open_input`, of a file of which the size is known."""
 
     def read_start(self, path: str, length: int) -> tuple[bytes, int]:
-        """The first bytes, ``length`` of them where there are so many, and the file's size. Errors as `size`."""
+        """The first ``length`` bytes, or all if the file has fewer, and the file's size. Errors as `size`."""
 
 
 @runtime_checkable
@@ -174,8 +174,8 @@ class Lockable(Protocol):
     """A FileIO whose store may not be able to create a file only if absent."""
 
     def with_lock(self, lock: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> FileIO:
-        """The same, which looks first and writes then where the store can't do better, and holds the lock meanwhile;
-        that gives what tells whether it has not expired."""
+        """The same FileIO, with a lock for stores that can only check first and write then. ``lock``: enters the lock,
+        and returns a function that returns whether it has not expired."""
 
 
 class ByteSource(Protocol):
@@ -218,8 +218,8 @@ class BytesSource:
 class FileSource:
     """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was requested.
 
-    ``size``: of the file in bytes, where that is known. ``kept``: the file never changes: what is read of a store is
-    kept once `keep` is called.
+    ``size``: of the file in bytes, if known. ``kept``: the file never changes: ranges read from a store are cached once
+    `keep` is called.
     """
 
     def __init__(self, io: FileIO, path: str, size: int | None = None, *, kept: bool = False) -> None:
@@ -272,7 +272,7 @@ def saves_requests(io: object) -> TypeGuard[SavesRequests]:
 
 
 def requests_at_once(io: FileIO) -> int:
-    """How many requests a store is sent side by side, as each takes long whatever it asks for; 0 for a local disk."""
+    """The number of parallel requests to a store, as each takes long whatever its size; 0 for a local disk."""
     return getattr(io, "requests_at_once", 0)
 
 
@@ -300,7 +300,7 @@ def scheme_of(path: str) -> str:
 
 
 def check_range(path: str, offset: int, length: int, size: int) -> None:
-    """Raises CorruptFileError unless the range lies inside a file of ``size`` bytes."""
+    """Raises CorruptFileError unless the range is inside a file of ``size`` bytes."""
     if offset < 0 or length < 0 or offset + length > size:
         raise CorruptFileError(
             f"{length} bytes wanted at {offset}, the file has {size}: it is truncated or something points past its end",
@@ -321,7 +321,7 @@ def read_coalesced(
         return [read(*ranges[0])]
     result = [b""] * len(ranges)
     order: Sequence[int] = range(len(ranges))
-    if len(ranges) > _MANY_RANGES:  # most of so many lie alone, likely
+    if len(ranges) > _MANY_RANGES:  # most of many ranges have no neighbour, likely
         offsets, lengths = np.array(ranges, np.int64).T
         by_offset = np.argsort(offsets, kind="stable")
         stops = np.maximum.accumulate((offsets + lengths)[by_offset])
@@ -364,7 +364,7 @@ def discard(io: FileIO, paths: Iterable[str]) -> None:
 
 
 def storage_error(error: OSError, action: str, path: str, secrets: Collection[str] = ()) -> StorageError:
-    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept, ``secrets`` are blanked."""
+    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` stays, ``secrets`` are blanked."""
     if isinstance(error, StorageError):
         return error
     reason = (os.strerror(error.errno) if error.errno else redact(str(error), secrets)) or type(error).__name__
@@ -420,7 +420,7 @@ class storage_faults:  # of the kind of suppress; a generator would take a fifth
 
 
 def is_path(text: str) -> bool:
-    """Whether the operating system can be asked for a file of this name: half of a surrogate pair has no bytes."""
+    """Whether the operating system can have a file of this name: half of a surrogate pair has no bytes."""
     try:
         os.fsencode(text)
     except UnicodeEncodeError:

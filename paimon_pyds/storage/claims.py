@@ -1,5 +1,5 @@
-"""Who makes something in a place, as a file there says it: what a killed process has left can be told from the work of
-one that runs, where both ran on one machine."""
+"""Claims: a file in a directory names the process that works there. It distinguishes the remains of a killed process
+from the work of a running one, if both ran on the same machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_left_over(data: bytes, call: str) -> bool:
 
 
 def holder_text(data: bytes) -> str:
-    """Who wrote the file, for messages."""
+    """The process that wrote the file, for messages."""
     found = _parsed(data)
     if "process" not in found:  # not whole, or not there any more
         return "an unknown process"

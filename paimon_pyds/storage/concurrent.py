@@ -14,7 +14,7 @@ _R = TypeVar("_R")
 
 
 def threads_for(io: FileIO, local: int) -> int:
-    """How many threads ask a storage at a time; ``local`` on local disks."""
+    """The number of threads that send requests to a storage at a time; ``local`` on local disks."""
     return requests_at_once(io) or local
 
 
@@ -24,7 +24,7 @@ def concurrent_each(call: Callable[[_T], object], items: Iterable[_T], threads: 
 
 
 def concurrent_map(call: Callable[[_T], _R], items: Iterable[_T], threads: int) -> Iterator[_R]:
-    """The results of a call for each item, in order, a few of them ahead of who takes them.
+    """The results of a call for each item, in order, a few of them ahead of the consumer.
 
     The first error is raised once all calls that began have ended; no more begin.
 

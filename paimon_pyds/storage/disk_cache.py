@@ -2,12 +2,12 @@
 that was read.
 
 A directory that is the user's alone (``$XDG_CACHE_HOME/paimon-pyds``, else ``~/.cache/paimon-pyds``; source: XDG Base
-Directory Specification) has a file for each: a head, which says what it is and holds a checksum, and what is kept. A
-file gets its name once it is whole, so any number of processes may read, write and remove them. What is damaged counts
-as absent. Nothing here raises where the disk refuses: the cache is left alone then, which is logged.
+Directory Specification) has a file for each entry: a head with its key and a checksum, and the data. A file gets its
+name once it is whole, so any number of processes may read, write and remove them. A damaged file counts as absent.
+Nothing here raises if the disk refuses: the cache is not used then, which is logged.
 
-Only files that never change are kept: those with a UUID in their name. Snapshots and schemas are read anew each time,
-so a table that was dropped, rolled back or created anew is seen as it is.
+Only files that never change are cached: those with a UUID in their name. Snapshots and schemas are read each time, so a
+table that was dropped, rolled back or created again is seen as it is.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _DEFAULT_SIZE = 1 << 30
 _LEAST_FILE = 4096
 _HEAD = struct.Struct("<8s32sQQ")
 _MAGIC = b"PPYDSLC1"
-"""Its number grows when something else is kept than before."""
+"""Its number grows if the format of the data changes."""
 _BODY = 64
-"""Where what is kept begins, so that Arrow's arrays are aligned."""
+"""Offset of the data in a file, so that Arrow's arrays are aligned."""
 _UNIQUE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*")
 _OWN_FILE = re.compile(r"[0-9a-f]{64}\.kept(\.[0-9a-f]{32})?")
 _UNFINISHED_SECONDS = 3600
@@ -57,8 +57,8 @@ _written: dict[str, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class LocalCache:
-    """A directory of what is kept. ``directory``: where; None where there is no place for one. ``max_size``: bytes of
-    all its files together; what was used least recently makes room. 0 when it is off."""
+    """The disk cache. ``directory``: its path; None if there is no place for one. ``max_size``: bytes of all its files
+    together; the least recently used ones make room. 0 turns it off."""
 
     directory: str | None
     max_size: int
@@ -83,12 +83,12 @@ class LocalCache:
         return cls(directory, size)
 
     def key(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
-        """What names here a thing that is known of a file; None for a file that may change. ``io``: the storage; what
-        tells it from others is a part of the key, its credentials are not. ``what``: is known of it."""
+        """The key of something derived from a file; None for a file that may change. ``io``: the storage; its version
+        is a part of the key, its credentials are not. ``what``: names the derived thing."""
         return self.key_of(io, path, *what) if _UNIQUE.search(path.rpartition("/")[2]) else None
 
     def key_of(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
-        """The same for any file: what is kept then has to be held against the storage."""
+        """The same for any file: the caller has to compare the cached data with the storage."""
         version = getattr(io, "version", None)
         if not self.max_size or version is None:
             return None
@@ -97,7 +97,7 @@ class LocalCache:
         return None
 
     def read(self, key: bytes) -> pa.Buffer | None:
-        """What is kept; None when it is not here, or damaged."""
+        """The cached data; None if it is not here, or damaged."""
         directory = self._opened(create=False)
         if directory is None:
             return None
@@ -221,7 +221,7 @@ def _ambient_size() -> int:
 def _give_up(directory: str, reason: str) -> None:
     if directory not in _given_up:
         _given_up.add(directory)
-        _log.info("nothing is kept in %s: %s", directory, reason)
+        _log.info("nothing is cached in %s: %s", directory, reason)
 
 
 def _file(directory: str, key: bytes) -> str:

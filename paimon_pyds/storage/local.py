@@ -2,10 +2,10 @@
 
 The content is written and synced under a temporary name first and then linked to its own name, which the kernel does
 for one of all rivals and only when the name is free. Where hard links are refused (FUSE volumes, some network shares),
-`renameat2` with RENAME_NOREPLACE does the same. Where that is missing too, a process looks whether the name is free and
-renames, both while it holds a lock file beside it, which is created exclusively: readers see whole files only. A
-process that dies in that moment leaves its lock, and the next writers are refused with who held it and what to do.
-Nothing here could prove that it isn't about to rename, and then a commit would be replaced.
+`renameat2` with RENAME_NOREPLACE does the same. Where that is missing too, a process checks that the name is free and
+renames, while it holds a lock file in the same directory, which is created exclusively: readers see whole files only. A
+process that dies in that moment leaves its lock, and the next writers are refused with the name of its holder and
+advice. Nothing here could prove that it isn't about to rename, and then a commit would be replaced.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LocalFileIO:
         return hash(LocalFileIO)
 
     def version(self, path: str) -> str:
-        """What tells the file from another one that has its name later. Raises OSError."""
+        """A version by which the file differs from a later one of the same name. Raises OSError."""
         return f"local {os.stat(path).st_mtime_ns}"
 
     def read_bytes(self, path: str) -> bytes:
@@ -99,9 +99,9 @@ class LocalFileIO:
                 os.close(fd)
 
     def read_joined(self, path: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> bytes:
-        """Several ranges, strung together. Of many that lie apart this is faster than `read_ranges`.
+        """Several ranges, joined. For many distant ranges this is faster than `read_ranges`.
 
-        What is returned may be a bytearray that nobody changes.
+        The result may be a bytearray, which callers do not change.
         """
         ranges = list(zip(offsets.tolist(), lengths.tolist(), strict=True))
         if not hasattr(os, "preadv"):
@@ -211,7 +211,7 @@ class LocalFileIO:
             except OSError as error:
                 if not os.path.lexists(path):
                     return
-                # Somebody else writes into it, or deletes it too: what is left goes with the next try.
+                # Another process writes into it, or deletes it too: the next attempt removes the rest.
                 if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or attempt == 2:
                     raise_alone(storage_error(error, "delete", path), scrubbed(error))
 
@@ -350,7 +350,7 @@ def _turns() -> threading.Lock:
     return threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold it
+if hasattr(os, "register_at_fork"):  # a child lacks the threads that hold it
     os.register_at_fork(after_in_child=_turns.cache_clear)
 
 
@@ -421,7 +421,7 @@ def _give_name(temporary: str, path: str) -> bool:
         os.link(temporary, path)
         return True
     except OSError as error:
-        # A network file system may report a failure for a link that it made: the link count tells.
+        # A network file system may report a failure for a link that it made: the link count shows it.
         with suppress(OSError):
             if os.stat(temporary).st_nlink == 2 and os.path.samefile(temporary, path):
                 return True
@@ -494,7 +494,7 @@ def _take_lock(lock: str, path: str) -> bool:
 
 
 def _holder_of(lock: str) -> str:
-    """Who wrote a lock file, as far as it says."""
+    """The process that wrote a lock file, if the file names it."""
     with suppress(OSError), open(lock, "rb") as file:
         return file.read(200).decode(errors="replace") or "an unknown process"
     return "an unknown process"

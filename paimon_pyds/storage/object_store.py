@@ -42,7 +42,7 @@ from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_ke
 from paimon_pyds.storage.store_options import S3_LIKE, check_account_key, family, option_prefix
 
 _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
-"""The same just after a store could not be reached: who cleans up then does not wait as long again."""
+"""The same after a store could not be reached: the clean-up does not wait as long again. In seconds."""
 _BRIEF_SECONDS = 10
 _TRIES = 5
 _JOINED_GAP = 1 << 20
@@ -260,7 +260,7 @@ class ObjectStoreFileIO(ArrowFileIO):
         return self._has_directories and super().exists(path)
 
     def list(self, path: str) -> list[FileStatus]:
-        """What lies directly below a prefix, by name; empty when there is nothing."""
+        """The objects and prefixes directly below a prefix, by name; empty without any."""
         store, key = self._locate(path)
         base = path.rstrip("/")
         self.counts.add()
@@ -313,7 +313,7 @@ class ObjectStoreFileIO(ArrowFileIO):
     # ------------------------------------------------------------------------------------------------- writing
 
     def open_output(self, path: str) -> OutputFile:
-        """A new object, which is sent when it is closed: what waits lies on local disk."""
+        """A new object, which is sent when it is closed, and spilled to local disk until then."""
         self._locate(path)
         return NewObject(self.send, self.delete, path)
 
@@ -329,7 +329,7 @@ class ObjectStoreFileIO(ArrowFileIO):
 
         Raises:
             CommitOutcomeUnknownError: it may be there now, or appear later.
-            UnsupportedError: the store overwrites objects where it was asked not to, and there is no lock.
+            UnsupportedError: the store overwrites objects despite a condition, and there is no lock.
         """
         if self._identity not in _conditional:
             _conditional[self._identity] = self._probe(path.rpartition("/")[0])
@@ -342,7 +342,7 @@ class ObjectStoreFileIO(ArrowFileIO):
             except _UnknownOutcomeError as error:
                 unsettled = error.storage_error
             except FileNotFoundError:
-                pass  # what was there a moment ago may have been the first try, not yet whole
+                pass  # the object of a moment ago may have been the first attempt, not yet whole
             except StorageError:
                 if unsettled is None:
                     raise
@@ -365,7 +365,8 @@ class ObjectStoreFileIO(ArrowFileIO):
                 try:
                     obstore.put(store, key, data, mode="create", use_multipart=False)
                 except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
-                    # S3 also says 409 to a put beside another, which may yet fail: that is no object
+                    # S3 also answers 409 to one of two concurrent puts, and the other may yet fail: then there is no
+                    # object
                     if "status code: 409" in str(error) and not is_file(self, path):
                         raise_alone(_UnknownOutcomeError(error, "another put of it was under way", path))
                     return False
@@ -392,7 +393,7 @@ class ObjectStoreFileIO(ArrowFileIO):
                 time.sleep(pause)
         finally:
             discard(self, [path])
-        raise fault or StorageError("can't write: the store was not asked", path=path)
+        raise fault or StorageError("can't write: no request was sent to the store", path=path)
 
     def with_lock(self, lock: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> ObjectStoreFileIO:
         """See `Lockable`. Copies for other processes have no lock."""
@@ -464,7 +465,7 @@ class ObjectStoreFileIO(ArrowFileIO):
 
     def rename(self, source: str, target: str) -> None:
         """Give an object another name: the store copies it, and shows the copy when it is whole; then the old one goes.
-        Two that rename to one name at a time are not told apart. Directories are as in `ArrowFileIO`."""
+        Two concurrent renames to one name may both succeed. Directories are as in `ArrowFileIO`."""
         if not is_file(self, source):
             return super().rename(source, target)
         if is_file(self, target):
@@ -529,7 +530,7 @@ def _unknown_outcome(path: str, reason: StorageError | None) -> CommitOutcomeUnk
 
 
 def _hint(text: str) -> str:
-    """What can be done about an error of a request."""
+    """A hint for an error of a request."""
     if any(sign in text for sign in ("RequestTimeTooSkewed", "not yet valid")):
         return "the clock of this machine is wrong: set it"
     if any(sign in text for sign in ("code: 301", "redirect", "AuthorizationHeaderMalformed")):

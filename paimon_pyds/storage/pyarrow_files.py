@@ -109,7 +109,7 @@ class ArrowFileIO:
         return other
 
     def version(self, path: str) -> str:
-        """What tells this store from others, without credentials; objects that are replaced are not told apart."""
+        """A version that identifies this store, without credentials; it does not change if an object is replaced."""
         return self._version
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ class ArrowFileIO:
             return fs.get_file_info(inner)
 
     def list(self, path: str) -> list[FileStatus]:
-        """What lies directly below a prefix, by name; empty when there is nothing."""
+        """The files and directories directly below a prefix, by name; empty without any."""
         import pyarrow.fs as pafs
 
         fs, inner = self._at(path)
@@ -385,6 +385,6 @@ def _pyarrow_arguments(store: str, root: str, arguments: dict[str, Any]) -> dict
             }
     elif slashes:
         arguments |= {"scheme": scheme, "endpoint_override": host}
-    if "access_token" in arguments:  # nobody tells when it ends; the store refuses it then
+    if "access_token" in arguments:  # its end is unknown; the store refuses it then
         arguments["credential_token_expiration"] = datetime.now(UTC) + timedelta(days=1)
     return arguments

@@ -1,5 +1,5 @@
-"""Byte ranges of files in object stores that are asked for again: heads of indexes, footers, page indexes, and whole
-metadata files. This process keeps them in memory, and this machine's disk for the next one.
+"""A cache of byte ranges of files in object stores: heads of indexes, footers, page indexes, and whole metadata files.
+It is in memory for this process, and on the local disk for the next one.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from paimon_pyds.storage import FileIO, saves_requests
 from paimon_pyds.storage.disk_cache import LocalCache
 
 KEPT_RANGES = ByteLimitedCache(64 << 20)
-"""Of this process, by storage and path."""
+"""The cache of this process, by storage and path."""
 _MOST_BYTES = 1 << 20
-"""Of one file. Longer ranges are not asked for again, or rarely."""
+"""Bytes of one file. Longer ranges are rarely read again."""
 _WHAT = "ranges"
 _HEAD = struct.Struct("<qQ")
 _RANGE = struct.Struct("<QQ")
 
 
 class KeptRanges:
-    """What is kept of one file that never changes, and what is read of it now; `keep` adds that."""
+    """The cached ranges of one file that never changes, and those read since; `keep` adds these to the cache."""
 
     def __init__(self, io: FileIO, path: str) -> None:
         self._io = io
@@ -36,7 +36,7 @@ class KeptRanges:
         self._room = _MOST_BYTES - sum(map(len, self._held.values()))
 
     def size(self, guess: int) -> int:
-        """The file's size; where it is not kept, the first ``guess`` bytes are read along. Errors as `FileIO.size`."""
+        """The file's size; if it is not cached, the first ``guess`` bytes are read too. Errors as `FileIO.size`."""
         if self._size < 0:
             if saves_requests(self._io):
                 start, self._size = self._io.read_start(self._path, guess)
@@ -46,7 +46,7 @@ class KeptRanges:
         return self._size
 
     def whole(self, read: Callable[[], bytes]) -> bytes:
-        """All of the file; ``read`` reads it where it is not kept."""
+        """All bytes of the file; ``read`` reads them if they are not cached."""
         data = self.get(0, self._size) if self._size >= 0 else None
         if data is None:
             data = read()
@@ -55,7 +55,7 @@ class KeptRanges:
         return data
 
     def get(self, offset: int, length: int) -> bytes | None:
-        """The bytes of a range where they are kept."""
+        """The bytes of a range if they are cached."""
         for ranges in (self._held, self._fresh):
             for start, data in ranges.items():
                 if start <= offset and offset + length <= start + len(data):
@@ -63,11 +63,11 @@ class KeptRanges:
         return None
 
     def ending_at(self, stop: int) -> bytes | None:
-        """A range that is kept and ends there."""
+        """A cached range that ends at ``stop``."""
         return next((data for start, data in self._held.items() if start + len(data) == stop), None)
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes of (offset, length) ranges; what is not kept is read. Errors as `FileIO.read_ranges`."""
+        """The bytes of (offset, length) ranges; those not cached are read. Errors as `FileIO.read_ranges`."""
         found = [self.get(*r) for r in ranges]
         missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
         fresh = iter(self._io.read_ranges(self._path, missing) if missing else ())

@@ -27,7 +27,7 @@ class NoListError(Exception):
 def names_more(store: Any, prefix: str, after: str, seconds: float) -> bool:
     """Whether a store names anything directly below a prefix, and behind a name.
 
-    False, too, where it can't be asked in this way: some let nobody in by signed addresses.
+    False, too, if the store does not accept signed addresses.
 
     Args:
         store: a client of S3.

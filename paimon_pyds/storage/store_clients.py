@@ -115,7 +115,7 @@ def _s3_keys(arguments: Mapping[str, Any]) -> Callable[[], dict[str, Any]] | Non
     if not {"access_key", "secret_key"} <= arguments.keys():
         check_texts({name: os.environ[name] for name in _KEYS if name in os.environ})
         return None
-    # obstore would put a session token of the environment beside them
+    # obstore would add a session token of the environment to them
     keys = {
         "access_key_id": arguments["access_key"],
         "secret_access_key": arguments["secret_key"],
@@ -131,14 +131,14 @@ def _has_keys(arguments: Mapping[str, Any]) -> bool:
 
 
 def has_keys(arguments: Mapping[str, Any]) -> bool:
-    """Whether the arguments themselves say who asks, in any store."""
+    """Whether the arguments themselves have credentials, for any store."""
     return bool(
         {"access_key", "access_token", "account_key", "sas_token", "client_secret", "anonymous"} & arguments.keys()
     )
 
 
 def listing_address(store: S3Store, prefix: str, after: str) -> str:
-    """The signed address of a listing of what lies directly below a prefix, behind a name.
+    """The signed address of a listing of the keys directly below a prefix, after a name.
 
     obstore signs addresses of objects only. It puts ``/`` and the key behind its endpoint: with the endpoint being a
     listing that lacks its delimiter, and an empty key, that is the address of the listing.

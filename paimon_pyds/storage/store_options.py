@@ -173,7 +173,7 @@ def check_names(options: Iterable[str], others: Iterable[str] = (), kind: str = 
 
             for elsewhere in get_close_matches(name, _ELSEWHERE, 1, 0.9):  # itself, or mistyped
                 hint = f"did you mean {_ELSEWHERE[elsewhere]}?"
-            # What is like no name may be a value in the wrong place, as of `--option KEY`.
+            # A text that is not like a name may be a value in the wrong place, as of `--option KEY`.
             is_name = prefix or hint.startswith("did you") or "://" in key or _LIKE_A_NAME.fullmatch(key)
             told = visible(redact(key))[:80] if is_name else f"{visible(key[:3])}…"
             raise OptionError(f"unknown {kind} '{told}'", hint=hint)
@@ -200,7 +200,7 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
                 f"credentials in the address of {key} are not taken", hint="give them as storage options of their own"
             )
         if argument == "force_virtual_addressing":
-            # pyarrow addresses by path already; only the opposite has to be asked for.
+            # pyarrow addresses by path by default; only the opposite has to be set.
             arguments[argument] = not _flag(key, value)
         elif argument == "authentication":
             arguments |= _authentication(key, name, value)

@@ -73,7 +73,7 @@ def test_rewrite(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 container repaired" in text
     (summary,) = _json(capsys, "index", "rewrite", path, "--rebuild")
     assert (summary["snapshot_id"], summary["built"], summary["rows"]) == (4, 4, 2000)
-    assert "is none" in _run(capsys, "index", "rewrite", path, "--where", "id = 1", status=1)
+    assert "not on id" in _run(capsys, "index", "rewrite", path, "--where", "id = 1", status=1)
 
 
 def test_cost(path: str, capsys: pytest.CaptureFixture[str]) -> None:

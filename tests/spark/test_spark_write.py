@@ -328,7 +328,7 @@ def test_dynamic_overwrite(frames, days):
     ("options", "message"),
     [
         ({"overwrite-partition": "nope=1"}, "overwrite-partition: 'nope' is no partition column"),
-        ({"overwrite-partition": "day=2"}, "lie outside of the overwritten one"),
+        ({"overwrite-partition": "day=2"}, "are outside of the overwritten one"),
         ({"overwrite-partition": "hour=x"}, "overwrite-partition: column hour: 'x' is not an integer"),
     ],
 )

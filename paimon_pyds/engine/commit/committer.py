@@ -61,7 +61,7 @@ _ROW_ID = "_ROW_ID"
 def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapshot | None:
     """Publish changes, one snapshot for each increment; the last one, or None when there is nothing to publish.
 
-    The very commit that landed before gives the snapshot of then, and what is left of it is published. On CommitError
+    A commit that was published before returns its snapshot, and its missing increments are published. On CommitError
     nothing was published and the caller should remove the data files. On CommitOutcomeUnknownError the storage did not
     say, and on AlreadyCommittedError the table has them; the files must stay. Once a first increment is published,
     which holds the rows, the failure of a later one is logged, and its files stay: the same changes can be committed
@@ -153,7 +153,7 @@ class _Commit:
                     if self.store.latest_snapshot() == latest:
                         raise
                     self.clean()
-                    self.again(retries)  # others were so much faster that it has expired
+                    self.again(retries)  # others were much faster: it has expired
                     continue
                 if snapshot is None:
                     return landed
@@ -237,7 +237,7 @@ class _Commit:
         rows = _rows(added) - _rows(removed)
         total = (latest.total_record_count or 0) if latest is not None else 0
         watermarks = (changes.watermark, None if latest is None else latest.watermark)
-        # As in Java, none of another schema.
+        # As in Java, statistics of another schema are dropped.
         inherited = latest.statistics if latest is not None and latest.schema_id == schema.id else None
         return Snapshot(
             id=1 if latest is None else latest.id + 1,

@@ -1,4 +1,4 @@
-"""Conflicts: whether the table still is what a commit was made from, as its live files and index files tell.
+"""Conflicts: whether the live files and index files of a table are still those that a commit was made from.
 
 Of live files, those of the partitions and buckets are read that a commit touches, and the columns that its checks use.
 Source: Paimon documentation, concepts/concurrency-control ("files conflict"): a file that was removed, or that got
@@ -68,7 +68,7 @@ def _read_buckets(
 ) -> pa.RecordBatch:
     """The files of the buckets that get new ones, and of all buckets of partitions where these have no file yet.
 
-    Files of one partition agree on the number of buckets, so that any of them tells it.
+    Files of one partition have the same number of buckets, so any of them is enough.
     """
     partitions = frozenset(b.partition for b in increment.added)
     wanted = EntryFilter(schema, partitions=partitions, buckets=frozenset(b.bucket for b in increment.added))
@@ -212,7 +212,7 @@ class Conflicts:
         return None if len(kept) == len(old) and not fresh else [*kept, *fresh]
 
     def _check_added(self, kept: Sequence[IndexEntry]) -> None:
-        """New vectors must come beside, not over, those that stay."""
+        """Refuse new vectors for data files whose existing vectors stay."""
         added = [e for e in self.increment.index_entries if e.index_type == DELETION_VECTORS]
         vectors = [e for e in kept if e.index_type == DELETION_VECTORS] if added else []
         doubled = vector_places(added).keys() & vector_places(vectors).keys()
@@ -245,7 +245,7 @@ def _rewritten_partitions(added: pa.RecordBatch) -> set[bytes]:
 
 
 def _without_live_files(entries: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:
-    """The index files with vectors of data files that go, and none of a data file that stays."""
+    """The index files that have vectors only of data files that go."""
     vectors = {e.file_name: {r.data_file for r in e.deletion_ranges or ()} for e in entries}
     touched = {name: files for name, files in vectors.items() if not files.isdisjoint(gone)}
     if not touched or live is None:

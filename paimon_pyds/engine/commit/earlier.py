@@ -62,12 +62,12 @@ class EarlierCommits:
             check_same_table(self._store, schema_id, digest)
 
     def find(self, latest: Snapshot | None) -> Snapshot | None:
-        """The snapshot that is this very increment, made before; None when the table has none of the files.
+        """The snapshot of this increment, if it was published before; None if the table has no file of it.
 
         ``latest``: the table's latest snapshot. The next call looks at later ones only.
 
         Raises:
-            AlreadyCommittedError: an earlier commit added some of the files, or all beside other changes.
+            AlreadyCommittedError: an earlier commit added some of the files, or all together with other changes.
             CommitConflictError: files are gone: they were removed after a commit of them, or as orphan files.
         """
         if not self._paths and not self._unseen:
@@ -201,8 +201,8 @@ def _all_paths(store: TableStore, schema: TableSchema, increment: Increment) -> 
 def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iterable[int]) -> set[int]:
     """Those of the identifiers that a user has committed already.
 
-    A user's identifiers grow, so its latest snapshot tells: all up to that one's are committed. None are where it has
-    expired. Of a commit that ended between its append and its compaction, the append is there.
+    A user's identifiers grow, so all up to that of its latest snapshot are committed. The result is empty if that one
+    has expired. A commit that ended between its append and its compaction counts: its append is there.
 
     ``commit_user``: as in `Changes.commit_user`. ``identifiers``: as in `Changes.identifier`.
     """
@@ -211,7 +211,7 @@ def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iter
 
 
 def latest_snapshot_of_user(store: TableStore, commit_user: str) -> Snapshot | None:
-    """A user's latest snapshot; None when there is none, or none that has not expired.
+    """A user's latest snapshot; None if it has no snapshot, or all have expired.
 
     Snapshots are read from the latest one back, more at once the longer it takes.
     """

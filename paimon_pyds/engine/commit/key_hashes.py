@@ -118,7 +118,7 @@ def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: st
     for key in dict.fromkeys(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True)):
         if key not in indexed:
             raise CorruptFileError(
-                f"bucket {key[1]} has rows, and no hash index that tells their keys",
+                f"bucket {key[1]} has rows, but no hash index of their keys",
                 path=root,
                 hint="another writer left it out; overwrite the partition with its own rows",
             )

@@ -94,7 +94,7 @@ def _partition_stats(partitions: pa.Array, types: Sequence[DataType]) -> SimpleS
 
 
 def _extreme(column: pa.Array, order: str) -> pa.Scalar:
-    """The first value in Java's order, where NaN is greatest and -0.0 comes before 0.0; NULL when there is none."""
+    """The first value in Java's order, where NaN is greatest and -0.0 comes before 0.0; NULL without values."""
     values = column.drop_null()
     if not len(values):
         return scalar(None, column.type)
@@ -124,7 +124,7 @@ def _merged(whole: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def identities(entries: pa.RecordBatch) -> list[bytes]:
-    """What tells the file of each entry from all others (`file_identities`), to be put in sets."""
+    """The identity of the file of each entry (`file_identities`), to be put in sets."""
     found: list[bytes] = file_identities(entries).to_pylist()
     return found
 
@@ -134,8 +134,8 @@ def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter, *, fu
 
     A full rewrite drops every deleted entry once the manifests that hold deletions or are small add up to
     ``manifest.full-compaction-threshold-size``, or when the caller wants it (``full``); else runs of small manifests
-    are joined to target-size ones. What is written misses the target: small is less than half of it, or the same
-    entries would be written again by every commit.
+    are joined to manifests of the target size. New manifests may miss the target: small means less than half of it, or
+    every commit would write the same entries again.
     """
     target = int(writer.options.get("manifest.target-file-size"))
     threshold = int(writer.options.get("manifest.full-compaction-threshold-size"))

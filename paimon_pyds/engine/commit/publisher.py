@@ -2,9 +2,9 @@
 commit have in common: when they start over (`Retries`, `on_newest`), and what they remove when they fail.
 
 On a local disk Java Paimon looks whether ``snapshot-N`` is there and then moves its own to that name, which replaces a
-file that was created in between. Nothing here can prevent that: a commit looks at its snapshot once more before it
-tells of success, by when it has nearly always happened, and the next commit on the same table looks again.
-(Source: what Java Paimon 1.4's LocalFileIO was seen to do.)
+file that was created in between. Nothing here can prevent that: a commit reads its snapshot once more before it reports
+success, by which time a replacement has nearly always happened, and the next commit on the same table reads it again.
+(Source: observed behaviour of Java Paimon 1.4's LocalFileIO.)
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FileSystemPublisher:
                 raise CommitOutcomeUnknownError(
                     f"the storage did not say whether snapshot {snapshot.id} was published ({error})",
                     path=store.root,
-                    hint="look at the table's snapshots before writing again; the files were kept",
+                    hint="look at the table's snapshots before writing again; the files were not removed",
                 ) from error
             if not created and not store.snapshot_exists(snapshot.id):
                 raise
@@ -73,7 +73,7 @@ class FileSystemPublisher:
         return store.latest_stored_snapshot()
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
-        """See `SnapshotPublisher`. False when the storage tells nothing of another one."""
+        """See `SnapshotPublisher`. False if the storage shows no other snapshot."""
         try:
             return not _is_same(store.snapshot(snapshot.id), snapshot)
         except SnapshotNotFoundError:
@@ -88,12 +88,12 @@ _FILE_SYSTEM = FileSystemPublisher()
 
 
 def publisher_of(store: TableStore) -> SnapshotPublisher:
-    """Who publishes a table's snapshots: the file system, unless the store names another."""
+    """The publisher of a table's snapshots: the file system, unless the store has another one."""
     return store.publisher or _FILE_SYSTEM
 
 
 def is_there(store: TableStore, snapshot: Snapshot | None) -> bool:
-    """Whether this snapshot is there under its number. Raises PaimonError when the storage doesn't tell."""
+    """Whether this snapshot is there under its number. Raises PaimonError if the storage does not answer."""
     try:
         return snapshot is None or _is_same(store.snapshot(snapshot.id), snapshot)
     except SnapshotNotFoundError:
@@ -201,9 +201,9 @@ def has_all(store: TableStore, latest: Snapshot, increment: Increment) -> bool:
 
 
 def remember(store: TableStore, snapshot: Snapshot, changes: Changes) -> None:
-    """Note what was published, for `replaced_since`. Only plain appends are kept: others may not hold any more.
+    """Remember a published snapshot for `replaced_since`. Only plain appends: other changes may not be valid any more.
 
-    A compaction that is lost has taken no row along; once it is there, so are the rows that it was made from.
+    A lost compaction loses no row; if it is there, so are the rows that it was made from.
     """
     if all(i.kind.keeps_rows for i in changes.increments):
         store.notes.pop(_NOTE, None)
@@ -329,7 +329,7 @@ class Retries:
         return self.count > self.limit or (timeout is not None and (time.monotonic() - self._started) * 1000 > timeout)
 
     def again(self, error: PaimonError) -> None:
-        """Wait, and begin the next try; raise the error, which ended this one, when there is none."""
+        """Wait, and begin the next attempt; raise the error of this attempt if it was the last one."""
         self.wait(error)
         self.count += 1
 

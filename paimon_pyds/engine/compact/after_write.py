@@ -1,4 +1,4 @@
-"""What follows a write to a table with a primary key: its buckets are compacted, where that is due.
+"""After a write to a table with a primary key: compact its buckets where that is due.
 
 Most writes have nothing to merge, and import nothing that only merging needs.
 """
@@ -35,7 +35,7 @@ def compact_written(
 
     Batch writes merge all runs as soon as ``full-compaction.delta-commits`` is set, whatever its number, as Java
     Paimon's writer for Spark does (class abstractInnerTableDataWrite); otherwise `universal.pick` says which. The rows
-    are there already, so an error is no error of the write: a warning tells it, and what to do.
+    are there already, so an error does not fail the write: it becomes a warning with advice.
 
     ``store``: a table with a primary key and fixed buckets. ``snapshot``: what the rows were committed as.
     """

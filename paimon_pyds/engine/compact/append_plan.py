@@ -1,4 +1,4 @@
-"""What a compaction is to do on one snapshot: groups of live files, and where their deletion vectors lie.
+"""The plan of a compaction on one snapshot: groups of live files, and the locations of their deletion vectors.
 
 Picked as Java Paimon 1.4 does it (AppendCompactCoordinator for tables without buckets, BucketedAppendCompactManager for
 fixed buckets), with three differences: large files behind the last small one of a bucket stay, as those before the
@@ -144,7 +144,7 @@ def plan_compaction(
     deletion vectors, each by itself, and no other.
 
     Raises:
-        OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
+        OptionError, SchemaError, UnsupportedError: the options contradict the table, or it can't be compacted.
     """
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
@@ -272,7 +272,7 @@ class PickRules:
         return file.size < self.target_size * self.small_share and file.rows < self.target_rows * self.small_share
 
     def many_deleted(self, file: LiveFile) -> bool:
-        """Whether so many of its rows are deleted that it is rewritten however large it is."""
+        """Whether enough of its rows are deleted to rewrite it whatever its size."""
         if file.vector_file is None:
             return False
         return self.full or file.deleted is None or file.deleted > file.rows * self.deleted_share
@@ -346,7 +346,8 @@ def _packed_by_vector_file(files: Sequence[LiveFile], rules: PickRules) -> Itera
 
 
 def pick_bucket(files: Sequence[LiveFile], rules: PickRules) -> list[list[LiveFile]]:
-    """The group of one fixed bucket, if any: neighbours in the order of their sequence numbers, which is kept."""
+    """The group of one fixed bucket, if any: neighbours in the order of their sequence numbers, which does not
+    change."""
     ordered = sorted(files, key=lambda f: f.sequence)
     picked = [i for i, file in enumerate(ordered) if rules.picked(file)]
     if not picked:

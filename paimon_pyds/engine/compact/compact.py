@@ -94,7 +94,7 @@ def compact(store: TableStore, options: CompactOptions, executor: Executor | Non
     In tables with a primary key, merge sorted runs.
 
     Raises:
-        OptionError: ``where`` asks for other than partition columns, or ``order_by`` for columns without order.
+        OptionError: ``where`` names other columns than partition columns, or ``order_by`` columns without order.
         UnsupportedError: a table that can't be written to or compacted.
         CorruptFileError: a data file is damaged; the table is as it was.
         CommitError: not published; what was written was removed again.
@@ -182,7 +182,7 @@ class _Run:
     def repeat(
         self, options: CompactOptions, buckets: Set[PartitionBucket] | None = None, *, vectors_only: bool = False
     ) -> None:
-        """Do what is asked for, in these buckets or in all; groups that other commits touch are tried again."""
+        """Compact these buckets or all; groups that conflict with other commits are tried again."""
         left = buckets
 
         def once(_: Snapshot | None, retries: Retries) -> None:
@@ -200,7 +200,7 @@ class _Run:
         on_newest(self.store, once, options.options)
 
     def plan(self, options: CompactOptions, buckets: Set[PartitionBucket] | None, *, vectors_only: bool) -> Plan:
-        """What is to be done on the newest snapshot."""
+        """The plan on the newest snapshot."""
         with phase("planning"):
             if self.store.latest_schema().primary_keys:
                 return plan_key_compaction(self.store, options, buckets)
@@ -248,7 +248,7 @@ class _Run:
         return results
 
     def summary(self) -> CompactSummary:
-        """What has been done so far."""
+        """A summary of the work so far."""
         files = [file for group, _, _ in self.done for file in group.files]
         upgraded = [file for group, _, _ in self.done for file in group.upgraded]
         return CompactSummary(

@@ -1,8 +1,8 @@
 """Rows that a compaction leaves out because they are too old: option ``record-level.expire-time``.
 
-Only what is rewritten loses them: readers see them until then, also as older versions that a compaction looks up; but
-first rows that have expired give way to new ones (Java drops the new ones, and later the old ones). A changelog does
-not tell of them. (Source: Java, class RecordLevelExpire.)
+Only rewritten files lose them: readers see them until then, also as older versions that a compaction looks up; but
+first rows that have expired are replaced by new ones (Java drops the new ones, and later the old ones). Changelogs do
+not record them. (Source: Java, class RecordLevelExpire.)
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def not_expired(schema: TableSchema, options: TableOptions, now: float) -> Predi
 def have_expired(
     entries: pa.RecordBatch, store: TableStore, schema: TableSchema, options: TableOptions, now: float
 ) -> Flags:
-    """Which files have rows that don't stay, as far as their statistics tell: those without any have none. ``entries``:
-    of data files (`ENTRY_SCHEMA`). ``now``: seconds since 1970.
+    """A mask of the files with expired rows, by their statistics; files without statistics count as having none.
+    ``entries``: of data files (`ENTRY_SCHEMA`). ``now``: seconds since 1970.
     Raises OptionError, SchemaError: as `not_expired`."""
     if not options.is_set(_TIME):
         return np.zeros(entries.num_rows, np.bool_)

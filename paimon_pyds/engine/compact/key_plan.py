@@ -39,7 +39,7 @@ def plan_key_compaction(
     ``store``: a table with a primary key. ``buckets``: only these; all when None.
 
     Raises:
-        OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
+        OptionError, SchemaError, UnsupportedError: the options contradict the table, or it can't be compacted.
     """
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
@@ -79,7 +79,7 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     if request.order_by:
         raise UnsupportedError(
             "rows of a table with a primary key can't be ordered by other columns",
-            hint="files lie in the order of their keys; file indexes serve filters on other columns",
+            hint="files are sorted by key; use file indexes for filters on other columns",
         )
     check_compactable(options)
 

@@ -222,11 +222,11 @@ class OlderRows:
 
     Attributes:
         spec: how the files of the bucket are merged.
-        files: of the runs that stay; all lie above the level that the others are merged to.
+        files: of the runs that stay; all are above the output level.
         every_key: where vectors hide older rows, look up also keys of which a merged file above level 0 has a version.
-            Otherwise that one has in it what older versions hold, since it was compacted itself.
-        positions: of the files, by name, which rows have been found so far.
-        outdated: names of files to write anew, without their expired rows: where first rows count, these keep no newer
+            Otherwise that version includes the older ones, since it was compacted itself. positions: of the files, by
+        name, which rows have been found so far. outdated: names of files to write anew, without their expired rows:
+        where first rows count, these keep no newer
             ones away, so that both would be there.
     """
 
@@ -237,7 +237,7 @@ class OlderRows:
     outdated: set[str] = field(default_factory=set)
 
     def added_to(self, window: pa.RecordBatch) -> pa.RecordBatch:
-        """What is to be merged of a window, now that older rows of its keys are known.
+        """The rows of a window to merge, together with the older rows of its keys.
 
         ``window``: as `read_windows` gives it.
 

@@ -1,4 +1,4 @@
-"""What a compaction is asked to do."""
+"""The options of a compaction."""
 
 from __future__ import annotations
 

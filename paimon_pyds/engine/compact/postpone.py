@@ -59,7 +59,7 @@ class _Task:
 
 
 def buckets_needed(options: TableOptions, rows: int, size: int) -> int:
-    """How many buckets so many rows in files of so many bytes should have.
+    """The number of buckets for a number of rows, in files of ``size`` bytes.
     Raises OptionError: a target that is less than 1."""
     target_rows = options.get("postpone.target-row-num-per-bucket")
     amount, target = (
@@ -101,7 +101,7 @@ def with_real_buckets(
 
     Raises:
         CommitConflictError: the files that rows wait in are gone.
-        CorruptFileError, StorageError: rows can't be read, or not be written. What was written for them is removed.
+        CorruptFileError, StorageError: rows can't be read or written. Files that were written for them are removed.
     """
     waiting = [bucket for bucket in buckets if bucket.bucket == POSTPONE_BUCKET]
     if not waiting:

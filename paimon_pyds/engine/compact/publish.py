@@ -165,7 +165,7 @@ def _check_levels(
     schema: TableSchema,
 ) -> None:
     """Raises CommitConflictError where files above level 0 of a bucket are others than those that runs were picked by:
-    the new ones could have keys of theirs, or lack deletes of what is there now."""
+    the new ones could have keys of these, or lack deletes of the rows that are there now."""
     if latest == state.snapshot:
         return
     changed = changed_levels(plan, _live(store, plan, latest, IDENTITY_COLUMNS))
@@ -205,7 +205,7 @@ def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], st
 
 
 def _same(io: FileIO, old: Vector | None, new: Vector | None, row_count: int) -> bool:
-    """Whether two vectors of one data file, which has so many rows, delete the same rows; not known of expired ones."""
+    """Whether two vectors of a data file with ``row_count`` rows delete the same rows; False if one has expired."""
     if old is None or new is None or old.place == new.place:
         return old is new or (old is not None and new is not None)
     if old.file.cardinality != new.file.cardinality:

@@ -1,7 +1,7 @@
 """Sorting one partition on many workers: its rows are cut into ranges of their sort keys, and each worker writes one.
 
 A sample of the keys says where to cut, so that ranges have about as many rows each. Rows with equal keys are in one
-range: no value lies in files of two of them, and the files overlap as little as if one worker had sorted all.
+range: files of different ranges have no value in common, and overlap as little as if one worker had sorted all rows.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _sort_by_ranges(executor: ShufflingExecutor, task: CompactTask) -> CompactRe
 
 
 def _by_size(task: CompactTask, size: int) -> Iterator[CompactTask]:
-    """The task in parts, of so many bytes of files or one file."""
+    """The task in parts, each with about ``size`` bytes of files, or one file."""
     start = total = 0
     for number, file in enumerate(task.files):
         if number > start and total + file.size > size:
@@ -171,7 +171,7 @@ def _write_range(task: CompactTask, cut: _Cut, number: int, streams: Iterator[by
 
 
 def _joined(task: CompactTask, results: Sequence[CompactResult]) -> CompactResult:
-    """One result of those of all ranges, whose rows are counted on from one to the next."""
+    """One result made from those of all ranges; rows are numbered through from one range to the next."""
     files, rows = [], 0
     for result in sorted(results, key=lambda r: r.number):
         for file in result.bucket.files:

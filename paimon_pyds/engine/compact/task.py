@@ -123,7 +123,7 @@ def read_spec(store: TableStore, plan: Plan) -> ReadSpec:
 
 
 def group_files(store: TableStore, plan: Plan) -> Iterator[GroupFiles]:
-    """What is to be read for each group."""
+    """The files to read for each group."""
     files = iter(_planned(store, plan))
     for group in plan.groups:
         directory = plan.context.paths.bucket_dir(partition_directory(plan.schema, group.partition), group.bucket)

@@ -57,7 +57,7 @@ class UniversalRules:
 
     Attributes:
         trigger: runs that make a compaction worthwhile (``num-sorted-run.compaction-trigger``).
-        highest_level: by ``num-levels``; files that lie above raise it.
+        highest_level: by ``num-levels``; files on higher levels raise it.
         size_amplification: percent of the oldest run that the others may have
             (``compaction.max-size-amplification-percent``).
         size_ratio: percent that a run may be larger than those before it (``compaction.size-ratio``, and
@@ -124,7 +124,7 @@ class UniversalRules:
 def _lifts_by_look_up(options: TableOptions) -> bool:
     """Whether a compaction leaves no file on level 0, in a table that looks older versions up.
 
-    With ``lookup-compact=gentle`` Java does it once in so many compactions of one writer; each of ours is the first.
+    With ``lookup-compact=gentle`` Java does it in every n-th compaction of one writer; each of ours is the first one.
     """
     trigger, interval = (options.get(key) for key in (_TRIGGER, "lookup-compact.max-interval"))
     longest = max(trigger, 2 * trigger if interval is None else interval)
@@ -152,7 +152,7 @@ class CompactUnit:
 
     Attributes:
         runs: all of their files.
-        output_level: where the result lies: above 0.
+        output_level: level of the result, above 0.
         one_by_one: each file is rewritten by itself.
     """
 
@@ -209,7 +209,7 @@ def _size(runs: Sequence[Run]) -> int:
 
 
 def _highest(runs: Sequence[Run], rules: UniversalRules) -> int:
-    """The highest level that there is, whether files lie there or not."""
+    """The highest level of the bucket, with or without files."""
     return max(rules.highest_level, *(_level(run) for run in runs), 1)
 
 
@@ -258,7 +258,7 @@ def _by_size_ratio(
 
 
 def _unit(runs: Sequence[Run], rules: UniversalRules, count: int) -> CompactUnit:
-    """The first ``count`` runs, and more where the result would lie on level 0 otherwise."""
+    """The first ``count`` runs, and more if the result would be on level 0 otherwise."""
     level = max(0, _level(runs[count]) - 1) if count < len(runs) else 0
     while level == 0 and count < len(runs):
         level = _level(runs[count])
@@ -268,12 +268,12 @@ def _unit(runs: Sequence[Run], rules: UniversalRules, count: int) -> CompactUnit
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """What becomes of the files of a unit.
+    """How the files of a unit are rewritten.
 
     Attributes:
-        output_level: where the result lies.
-        highest_level: that there is.
-        drop_deletes: there is no older version of any row, so that rows that delete others are left out.
+        output_level: level of the result.
+        highest_level: of the bucket.
+        drop_deletes: no row has an older version, so that rows that delete others are left out.
         rewrites: what is merged to one sorted run each: sections, in the order of their keys.
         upgrades: files that stay as they are and are given the output level.
         older: files of runs that are not merged, which may have older versions of rows of level 0.
@@ -325,7 +325,7 @@ def steps_of(unit: CompactUnit, runs: Sequence[Run], rules: UniversalRules) -> R
 
 
 def _older(unit: CompactUnit, runs: Sequence[Run]) -> Run:
-    """The files of runs that stay, as far as they may have keys of files of level 0 that go; all lie above these."""
+    """The files of the remaining runs, all on higher levels, that may have keys of the compacted files of level 0."""
     fresh = [file.key_range for file in unit.files if not file.level]
     if not fresh:
         return ()

@@ -6,7 +6,7 @@ parts together read them once. Java Paimon loads all keys of the table into Rock
 
 Measured with 1 million keys, a third of them new, and a table of 3 million in 20 partitions, in seconds of processor
 time: 0.6 joined, 6.5 with look-ups alone, and 4.4 with an embedded store (sqlite3, of the standard library) that is
-filled with all keys and asked for these. With 1,000 keys it is 0.1 looked up, 0.4 joined.
+filled with all keys and searched for these. With 1,000 keys it is 0.1 looked up, 0.4 joined.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 
 _BUCKET = "__paimon_bucket"
 _FEW = 1024
-"""Keys up to which each is looked up. More of them lie in most pages of a file of millions of rows."""
+"""Keys up to which each is looked up. More of them are spread over most pages of a file of millions of rows."""
 _BATCH_ROWS = 131_072
 _JOINED_ROWS = 1 << 20
 
@@ -93,7 +93,7 @@ class KeyPlaces:
 
         Raises:
             PaimonError: one of them is in two places.
-            UnsupportedError: one is where `replaced` or `only_new` say that there may be none.
+            UnsupportedError: one is in a place that `replaced` or `only_new` excludes.
             CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read.
         """
         found = None if self.snapshot is None or not keys.num_rows else self._rows(keys)
@@ -246,7 +246,7 @@ class KeyPlaces:
         return tuple(file for section in kept for file in section)
 
     def held(self, partition: bytes) -> Mapping[int, int]:
-        """How many keys each bucket of a partition has, as far as row counts tell: each delete is taken for one key
+        """An estimate of the number of keys of each bucket of a partition, by row counts: each delete counts as one key
         less, and keys with several versions count several times until they are compacted."""
         if self.snapshot is None or self.replaced is not None:
             return {}

@@ -52,8 +52,8 @@ class NewBuckets:
 
     Args:
         options: the table's: ``dynamic-bucket.target-row-num`` and ``dynamic-bucket.max-buckets``.
-        held: how many keys each bucket of a partition has, about; is asked once for each partition.
-        share: (i, n) for the one of n assigners side by side that gives buckets i, i + n, i + 2·n, … only.
+        held: returns an estimate of the number of keys of each bucket of a partition; called once for each partition.
+        share: (i, n) for the i-th of n parallel assigners, which gives only the buckets i, i + n, i + 2·n, ….
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class NewBuckets:
         self._rooms: dict[bytes, BucketRoom] = {}
 
     def give(self, partition: bytes, count: int) -> npt.NDArray[np.int32]:
-        """The buckets of so many new keys."""
+        """The buckets of ``count`` new keys."""
         room = self._rooms.get(partition)
         if room is None:
             room = self._rooms[partition] = BucketRoom(self._limits, self._held(partition))

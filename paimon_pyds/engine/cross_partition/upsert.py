@@ -3,7 +3,7 @@
 Java Paimon reads all keys of the table into RocksDB on the local disk before it writes the first row. Here the rows
 wait, sorted by key, in bounded memory and on the local disk, and `query.key_places` finds their keys, part by part.
 
-What was found has to hold when the rows are committed: `UnchangedKeys` sees that no other commit has written these.
+The places of keys must not change until the commit: `UnchangedKeys` checks that no other commit has written these keys.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
 
 @dataclass(slots=True)
 class UnchangedKeys:
-    """Sees that no other commit has written or taken away versions of the keys of a write since these were looked for.
-    ``places``: where the keys were found. ``passed``: manifest lists of snapshots that have none of the keys."""
+    """Checks that no other commit has added or removed versions of a write's keys since these were looked up.
+    ``places``: where the keys were found. ``passed``: manifest lists of snapshots without changes of the keys."""
 
     places: KeyPlaces
     messages: Sequence[CommitMessage]
@@ -185,7 +185,7 @@ class UnchangedKeys:
 
 
 def check_places(places: KeyPlaces, messages: Sequence[CommitMessage]) -> None:
-    """Look whether a key is in one bucket after a write, whose tasks can't tell one another where they have put it.
+    """Check that each key is in one bucket after a write, whose tasks do not know the buckets that others have chosen.
     Raises CommitError: a key is in two; CorruptFileError, StorageError: a file can't be read."""
     keys = [places.schema.field(name) for name in places.schema.primary_keys]
     spec = SortSpec(tuple(keys), buffer=int(places.options.get("write-buffer-size")))

@@ -31,8 +31,8 @@ class Executor(Protocol):
     def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, as tasks are done: in no order.
 
-        When a task fails no further one is started, the results of all that were done are given, and then the first
-        error is raised: who wrote files knows which to remove.
+        If a task fails, no further one is started, the results of all completed tasks are returned, and then the first
+        error is raised: so the caller knows which files to remove.
         """
 
 

@@ -58,7 +58,7 @@ def live_in(
 
     Raises:
         PredicateError: the condition does not parse, or names no column.
-        OptionError: it asks for another column than those of partitions.
+        OptionError: it names another column than those of partitions.
     """
     wanted = EntryFilter(schema, partition_condition(schema, where, action))
     return ManifestReader(store, wanted).live_files(snapshot, columns)
@@ -72,7 +72,7 @@ def partition_condition(schema: TableSchema, where: str | Predicate | None, acti
     others = [name for name in root_columns(predicate) if name not in schema.partition_keys]
     if others:
         raise OptionError(
-            f"{action} takes conditions on partition columns, and {', '.join(others)} is none",
+            f"{action} takes conditions on partition columns only, not on {', '.join(others)}",
             hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
         )
     return predicate
@@ -81,7 +81,7 @@ def partition_condition(schema: TableSchema, where: str | Predicate | None, acti
 def planned_live_files(
     store: TableStore, schema: TableSchema, entries: pa.RecordBatch
 ) -> tuple[ReadSpec, list[PlannedFile]]:
-    """The data files of some entries, in order, with the indexes that lie in these; and how to read them.
+    """The data files of some entries, in order, with the indexes embedded in these; and how to read them.
 
     ``entries``: of all columns (`ENTRY_SCHEMA`).
 
@@ -141,7 +141,7 @@ def indexed_batches(
 def _stored_batches(
     read: ReadSpec, file: PlannedFile, fields: Sequence[DataField], selection: RowSelection
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Numbers of rows, and columns of these; a file none of whose columns is read is not opened."""
+    """Numbers of rows, and columns of these; a file is not opened if no column of it is read."""
     if fields:
         yield from ((batch.num_rows, batch) for batch in data_batches(read, file, fields, selection))
         return
@@ -184,8 +184,8 @@ def file_specs(
 
 
 def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = True) -> Iterator[str]:
-    """The paths of all files that a snapshot needs, be it kept as such or by a tag: its metadata files, live data files
-    with those beside them, changelog, index and statistics files, and the schemas of all these.
+    """The paths of all files that a snapshot or a tag of it needs: its metadata files, live data files with their extra
+    files, changelog, index and statistics files, and the schemas of all these.
 
     ``changelog``: also those of its changelog, which goes when the snapshot expires, tag or no tag, as in Java.
 
@@ -214,7 +214,7 @@ def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = T
 
 
 def located_files(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Iterator[str]:
-    """The paths of data files, with those beside them and their schemas. ``entries``: of the data files, of the columns
+    """The paths of data files, with their extra files and schemas. ``entries``: of the data files, with the columns
     ``FILE_COLUMNS``."""
     paths = store.paths
     yield from map(paths.schema, entries["schema_id"].unique().to_pylist())

@@ -1,4 +1,4 @@
-"""What is gathered file by file for an answer: distinct values with counts, a minimum or maximum, a sum.
+"""Partial results that are gathered file by file: distinct values with counts, a minimum or maximum, a sum.
 
 Each file gives a part: from metadata (a constant, exact bounds), from an index, or from values that were read. Parts of
 one answer add up, whatever they come from. All that has an order is held in order keys (`paimon_pyds.index.keys`).
@@ -123,7 +123,7 @@ class Distinct(Fold):
 
 
 class Extreme(Fold):
-    """The smallest or the largest value that is not NULL; None when there is none. NaN is the largest."""
+    """The smallest or the largest value that is not NULL; None without values. NaN is the largest."""
 
     index_types = ORDERING
 
@@ -171,7 +171,7 @@ class Extreme(Fold):
 
 
 class Sum(Fold):
-    """The sum of the values that are not NULL, None when there is none, typed as Spark types it.
+    """The sum of the values that are not NULL, None without values, typed as Spark types it.
 
     Integers give BIGINT, DECIMAL(p, s) gives DECIMAL(p + 10, s) of 38 digits at most, FLOAT and DOUBLE give DOUBLE.
     """

@@ -1,7 +1,7 @@
 """Answers about a scan's rows as a whole: from metadata and indexes where those are exact, else by reading.
 
-Every answer is exact. A file is read only where its filter, its deletion vector and the column can't be answered
-without: each `Answer` tells how many files that were.
+Every answer is exact. A file is read only if metadata and indexes are not enough for its filter, its deletion vector
+and the column: each `Answer` has the number of such files.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Answers:
 
     @shown("exists")
     def exists(self) -> Answer[bool]:
-        """Whether there is a row at all. Files are asked one after the other, until one has a row."""
+        """Whether there is a row at all. Files are visited one after the other, until one has a row."""
         tally, unread = Tally(), _FilesToRead()
         if self._scan.row_limit == 0:
             return tally.answer(False)
@@ -99,17 +99,17 @@ class Answers:
 
     @shown("min")
     def min(self, column: str) -> Answer[Any]:
-        """The smallest value of a column that is not NULL; None when there is none."""
+        """The smallest value of a column that is not NULL; None without values."""
         return self._fold(column, partial(Extreme, largest=False))
 
     @shown("max")
     def max(self, column: str) -> Answer[Any]:
-        """The largest value of a column that is not NULL; None when there is none. NaN is larger than all numbers."""
+        """The largest value of a column that is not NULL; None without values. NaN is larger than all numbers."""
         return self._fold(column, partial(Extreme, largest=True))
 
     @shown("sum")
     def sum(self, column: str) -> Answer[Any]:
-        """The sum of a column's values that are not NULL; None when there is none.
+        """The sum of a column's values that are not NULL; None without values.
 
         As in Spark, integers give a BIGINT, DECIMAL(p, s) a DECIMAL(p + 10, s), FLOAT and DOUBLE a DOUBLE.
 
@@ -196,7 +196,7 @@ def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] |
 def _gathered(
     io: FileIO, ask: Callable[[IndexedFile], U], items: Sequence[IndexedFile], is_cheap: Callable[[IndexedFile], bool]
 ) -> Iterator[U]:
-    """``ask`` of each file: of those that are cheap at once, of the others side by side."""
+    """The results of ``ask`` for each file: for cheap ones at once, for the others in parallel."""
     others = []
     for item in items:
         if is_cheap(item):

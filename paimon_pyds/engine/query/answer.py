@@ -1,4 +1,4 @@
-"""An exact answer and what it took to find, and one file of a plan, asked without reading its data."""
+"""An exact answer with its cost; and the answers of one file of a plan that need not read its data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Answer(Generic[T]):
         files_by_metadata: files that partition values, row counts and statistics answered for.
         files_by_index: files that indexes answered for; deletion vectors are read along with them.
         files_read: files of which data was read.
-        bytes_read: bytes asked of the storage for it: indexes, deletion vectors, data; metadata aside.
+        bytes_read: bytes read from storage for it: indexes, deletion vectors, data; without metadata.
     """
 
     value: T
@@ -49,7 +49,7 @@ class Answer(Generic[T]):
 
     @property
     def source(self) -> Literal["metadata", "index", "data"]:
-        """The most costly thing that was asked: ``metadata``, ``index``, or ``data``."""
+        """The most costly source that was read: ``metadata``, ``index``, or ``data``."""
         return "data" if self.files_read else "index" if self.files_by_index else "metadata"
 
 
@@ -69,7 +69,7 @@ class Tally:
             self._metadata += 1
 
     def count_bytes_of(self, file: IndexedFile) -> None:
-        """A file's indexes were asked, and it is read all the same."""
+        """Count the bytes of a file's indexes, which were read though its data is read too."""
         self._bytes += file.bytes_read
 
     def read(self, trace: FileTrace) -> None:
@@ -89,7 +89,7 @@ class Tally:
 
 
 class IndexedFile:
-    """What metadata, file indexes and the deletion vector tell of a file; each is read when first asked for.
+    """The answers of metadata, file indexes and the deletion vector of a file; each is read at its first use.
 
     ``file``: one of its files, with its residual filter and its bounds.
 
@@ -110,7 +110,7 @@ class IndexedFile:
 
     @property
     def bytes_read(self) -> int:
-        """What the storage was asked for: indexes and deletion vectors. Indexes in manifests cost nothing more."""
+        """Bytes of indexes and deletion vectors read from storage. Indexes in manifests cost nothing more."""
         if "_live" not in self.__dict__:  # metadata had the answer
             return 0
         counters = self._live.trace.counters
@@ -123,17 +123,17 @@ class IndexedFile:
 
     @property
     def is_counted_by_metadata(self) -> bool:
-        """Whether metadata alone tells how many rows there are."""
+        """Whether metadata alone has the number of rows."""
         return self.has_no_filter and self.file.live_row_count is not None
 
     def close(self) -> None:
-        """Let go of indexes and what they keep in memory. What was asked is still known."""
+        """Release indexes and their caches. Results that were computed remain."""
         if "_live" in self.__dict__:
             self._index_bytes = self._live.index_bytes
             self._live.close()
 
     def count(self) -> int | None:
-        """How many live rows the filter keeps; None when only reading can tell."""
+        """The number of live rows that match the filter; None if the data has to be read for that."""
         if self.is_counted_by_metadata:
             return self.file.live_row_count
         rows = self.rows
@@ -141,7 +141,7 @@ class IndexedFile:
 
     @property
     def rows(self) -> RowSelection | None:
-        """Exactly the live rows that the filter keeps; None when only reading can tell."""
+        """Exactly the live rows that match the filter; None if the data has to be read for that."""
         if self.file.merged:
             return None
         with self._asking():
@@ -160,10 +160,10 @@ class IndexedFile:
         self.has_asked_index = self.has_asked_index or bool(self._live.trace.index_results)
 
     def columns(self, field: DataField, index_types: tuple[str, ...]) -> list[IndexedColumn]:
-        """What indexes of some types know of a column, cheapest first.
+        """The indexes of some types of a column, cheapest first.
 
-        There are none for a column that this file holds in another type, whose indexes tell no values, or that has the
-        name of a map key. Of a file whose rows are merged they would count older versions.
+        The result is empty for a column that this file holds in another type, whose indexes have no values, or that has
+        the name of a map key; and for a file whose rows are merged: its indexes would count older versions.
         """
         if self.file.merged:
             return []

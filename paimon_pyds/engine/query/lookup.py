@@ -1,7 +1,7 @@
 """Current rows by their keys, without a scan: what `Table.lookup` does.
 
-Keys are put in order. Each says which partition and bucket its row is in, and the least and the greatest key of a file
-say whether it may hold it; so each section of a bucket is asked for few keys. There the keys are a filter like any
+Keys are sorted. Each determines the partition and bucket of its row, and the least and the greatest key of a file show
+whether the file may have it; so each section of a bucket is searched for few keys. There the keys are a filter like any
 other: bloom filters, bitmaps, page statistics and late materialisation act on it, and where a section's rows have to be
 merged, all versions of a key pass it.
 """
@@ -229,7 +229,7 @@ class SortedKeys:
         return make_and(*(_one_of(field, pc.unique(column)) for field, column in pairs))
 
     def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], SortedKeys]]:
-        """The sections that may hold some of the keys, each with these; files of a section lie in one bucket."""
+        """The sections that may have some of the keys, each with these; files of a section are in one bucket."""
         in_buckets: dict[tuple[PartitionBucket, int], list[list[PlannedFile]]] = {}
         for section in sections(files):
             in_buckets.setdefault((section[0].bucket_id, section[0].total_buckets), []).append(section)
@@ -239,7 +239,7 @@ class SortedKeys:
                 yield from here._by_range(of_bucket)
 
     def _of_bucket(self, id_: PartitionBucket, total: int) -> SortedKeys:
-        """The keys that lie in a bucket of a partition, if anywhere."""
+        """The keys that can only be in this bucket of a partition."""
         kept = np.ones(self.rows.num_rows, np.bool_)
         fields = self.schema.partition_fields
         partition = partition_values(fields, array([id_.partition], pa.binary())) if fields else ()
@@ -254,7 +254,7 @@ class SortedKeys:
         return replace(self, rows=self.rows.take(from_numpy(positions)))
 
     def _buckets(self, total: int) -> Any:
-        """The bucket of each key, of ``total`` ones; None where keys don't tell it."""
+        """The bucket of each key, of ``total`` buckets; None if keys don't determine it."""
         fields = bucket_key_fields(self.schema, self.schemas) if total > 0 else None
         if fields is None or any(field.type.kind is Kind.CHAR for field in fields):
             return None

@@ -41,7 +41,7 @@ class Rank:
     key: Any
 
     def before(self, other: Rank) -> bool:
-        """Whether this comes before the other, not merely beside it."""
+        """Whether this comes before the other; False for a tie."""
         if self.key is None or other.key is None:
             if self.key is None and other.key is None:
                 return False
@@ -52,7 +52,7 @@ class Rank:
 class BestRows:
     """Keeps the ``n`` best of the rows given, each known by its file's number and its position there.
 
-    Rows that tie with the worst one kept stay only while there is room for them.
+    Rows that tie with the worst of them stay only while there is room for them.
     """
 
     def __init__(self, keys: Sequence[SortKey], n: int) -> None:
@@ -90,7 +90,7 @@ class BestRows:
         return entered
 
     def _may_enter(self, part: pa.Table) -> Any:
-        """Rows whose first key is better than the worst one kept, or equal where other columns decide."""
+        """Rows whose first key is better than the worst one so far, or equal if other columns decide."""
         assert self.worst is not None
         column, key, ties = self.worst.column, self.worst.key, len(self._keys) > 1
         is_null, values = pc.equal(part.column("n0"), 1), part.column("k0")
@@ -125,7 +125,7 @@ class BestRows:
         return codec.keys(one.combine_chunks())[0] if codec.codec is None else one[0].as_py()
 
     def result(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """File numbers and positions of the rows kept, best first."""
+        """File numbers and positions of the best rows, in order."""
         if self._parts:
             self._compact()
             best = self._parts[0]
@@ -149,7 +149,7 @@ def _extreme(key: SortKey, bounds: ColumnBounds, *, first: bool) -> Rank | None:
 
 
 def _compare(a: Rank, b: Rank) -> int:
-    """Below 0 when ``a`` comes before ``b``, 0 when they are beside each other."""
+    """Below 0 if ``a`` comes before ``b``, 0 for a tie."""
     return -1 if a.before(b) else int(b.before(a))
 
 

@@ -1,4 +1,4 @@
-"""Running a top n: files by their best possible value, each by its index where that tells, then the rows themselves.
+"""Running a top n: files by their best possible value, each by its index if that is enough, then the rows themselves.
 
 Files are walked from the most promising to the least by the bounds in their statistics; a file that can't hold a row
 better than the n-th best so far is left out, and files whose bounds are not known come first. In a file whose filter an
@@ -7,7 +7,7 @@ reading data: with one sort column for good, with several by the first one, ties
 files are read: their filter and sort columns only. All columns are read for the n rows that are left.
 
 Files of a table with a primary key whose rows have to be merged come last: their rows are merged as in any read, and
-the n best are kept as they come.
+the n best stay as they come.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BATCH_ROWS = 65_536
 class TopNQuery:
     """What to find. It pickles, and runs wherever the storage can be reached.
 
-    ``spec`` tells the columns to return and the filter; ``fields`` are the sort columns, in the order of ``keys``.
+    ``spec`` has the columns to return and the filter; ``fields`` are the sort columns, in the order of ``keys``.
     ``left_out`` is the number of files that statistics have taken off already.
     """
 
@@ -224,7 +224,7 @@ class _Run:
     def _read(self, number: int, file: IndexedFile, chosen: BitMap | None = None, *, narrow: bool = True) -> int:
         """Read the sort columns of a file, at some positions or all that may match; how many rows passed the filter.
 
-        ``narrow``: those that come after the worst row kept may be left out, and are not counted then.
+        ``narrow``: those that come after the worst row so far may be left out, and are not counted then.
         """
         rows = file.candidates if chosen is None else RowSelection(chosen)
         one = file.file.selecting(rows)
@@ -256,7 +256,7 @@ class _Run:
         )
 
     def _bound(self) -> Predicate:
-        """What the first sort column of a row must be to come before the n-th best row so far, or beside it."""
+        """The condition on the first sort column of rows that come before the n-th best row so far, or tie with it."""
         worst, field = self._best.worst, self._query.fields[0]
         if worst is None or worst.key is None or field.type.kind is Kind.BOOLEAN:
             return Const.TRUE

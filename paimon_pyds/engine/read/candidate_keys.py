@@ -29,7 +29,7 @@ from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema
 from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_columns
 
 _BLOCK_ROWS = 1 << 12
-"""Of a block of rows: when a candidate lies in it, its pages are read, and those with its keys in other files."""
+"""Rows of a block: if it has a candidate, its pages are read, and the pages with its keys in other files."""
 _SEARCH_COST = 0.8
 _CANDIDATE_COST = 3.5
 """What this way costs where all of a section is merged at the cost of 1: to look for keys in every block of rows, and
@@ -37,10 +37,10 @@ to read and merge the rows when each is a candidate. With 5 million rows in 4 ru
 times as long as merging everything for 1,000 scattered rows, 0.7 times for 16,000, 0.8 times for 64,000, 1.1 times for
 250,000; and 0.6 times for neighbouring rows that are 15 % of all."""
 _FILE_ROWS = 8_000
-"""So many rows are merged in the time that it takes to begin a search in a file."""
+"""Rows that are merged in the time that it takes to begin a search in a file."""
 _MOST_CANDIDATES = 1 << 20
 _FEW_PER_KEY = 4
-"""So many rows for each key are read without a search, where indexes leave no more."""
+"""Rows for each key up to which they are read without a search, if indexes leave no more."""
 _MOST_BUCKETS = 128
 _MOST_KEY_BYTES = 64 << 20
 """Of the candidates' keys, which stay in memory."""
@@ -53,7 +53,7 @@ class KeySearch:
     Attributes:
         spec: how the files are read where everything is merged; its filter is on keys.
         fields: the table's columns.
-        keys: names of those of the key.
+        keys: names of the key columns.
     """
 
     spec: ReadSpec
@@ -132,7 +132,7 @@ class KeySearch:
 
 
 def _share_of_blocks(rows: RowSelection, file: PlannedFile) -> float:
-    """In how many of the blocks of a file some rows lie."""
+    """The share of a file's blocks that have some of these rows."""
     if rows.is_all or not file.row_count:
         return 1.0
     blocks = -(-file.row_count // _BLOCK_ROWS)
@@ -157,7 +157,7 @@ class Candidates:
         spec: reads their keys, with the condition as filter.
         files: each with its candidates.
         count: how many candidates there are.
-        elsewhere: the share of all keys that lie near no candidate, as files are sorted by keys.
+        elsewhere: the share of all keys that are near no candidate, as files are sorted by keys.
     """
 
     spec: ReadSpec
@@ -166,7 +166,7 @@ class Candidates:
     elsewhere: float = 1.0
 
     def cost(self, rows: int) -> float:
-        """What it costs to merge the versions of their keys, of so many rows; 1 is what merging everything does."""
+        """The cost of merging the versions of their keys, in a section of ``rows`` rows; merging everything costs 1."""
         more = _CANDIDATE_COST * self.count + _FILE_ROWS * len(self.files)
         return _SEARCH_COST * (1 - self.elsewhere) + more / max(1, rows)
 
@@ -205,7 +205,7 @@ def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFil
     buckets = len({file.bucket_id for file in files})
     if buckets > _MOST_BUCKETS:
         raise UnsupportedError(
-            f"rows of a key may lie in any of {buckets} buckets: too many to compare at once",
+            f"rows of a key may be in any of {buckets} buckets: too many to compare at once",
             hint="compare scans of the two states, or read incremental-between-scan-mode=delta",
         )
     keys = tuple(map(schema.field, schema.trimmed_primary_keys))
@@ -242,7 +242,7 @@ def read_wanted(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file that have one of some keys, with the columns of ``spec``.
 
-    ``spec``: the columns to read; its filter is not asked. ``file``: of a section. ``trace``: counts what is read;
+    ``spec``: the columns to read; its filter is not evaluated. ``file``: of a section. ``trace``: counts what is read;
     ``rows_returned`` are these rows.
 
     Raises:
@@ -258,7 +258,7 @@ def read_wanted(
 
 
 def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:
-    """The keys that lie in the range of a file's keys, by the first column; all where its keys had other types."""
+    """The keys in the range of a file's keys, by the first column; all keys if the file's had other types."""
     assert file.run is not None
     held = {field.id: field.type.with_nullable(True) for field in spec.schemas[file.schema_id]}
     if any(held.get(field.id) != field.type.with_nullable(True) for field in keys.fields):
@@ -295,10 +295,11 @@ def _having(
 
 
 def _by_condition(live: LiveRows, reader: FormatReader, keys: KeySet, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a file that have one of the keys, each row of the pages that may have some being asked."""
+    """The rows of a file that have one of the keys; the condition is evaluated on each row of pages that may have
+    some."""
     rows, file = FileReading(live, reader).selection, live.file
     if 2 * rows.count(file.row_count) > file.row_count:
-        rows = live.candidates  # most pages are read: so many positions would cost more
+        rows = live.candidates  # most pages are read: selecting positions would cost more
     exactly = replace(live.spec, predicate=keys.condition)
     return FileReading(LiveRows(exactly, file.selecting(rows), live.trace), reader).batches(batch_rows)
 

@@ -1,8 +1,8 @@
 """Reading one data file: live rows → pages → residual filter → table columns.
 
 The order that costs least: the index and the deletion vector say which positions can matter (`read.live_rows`); the
-file's own statistics take off more; the filter's columns are read for what is left and evaluated exactly; the other
-columns are read for the survivors only (late materialisation).
+file's own statistics exclude more; the filter's columns are read at the remaining positions and evaluated exactly; the
+other columns are read for matching rows only (late materialisation).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def read_file(
 ) -> Iterator[pa.RecordBatch]:
     """Surviving rows of one file, in file order, with the schema `result_schema(spec)`.
 
-    ``spec``: the columns to read, and the filter. ``trace``: where to note what happens. ``limit``: the caller stops
-    after so many rows: no more than needed is decoded ahead of that.
+    ``spec``: the columns to read, and the filter. ``trace``: records the steps. ``limit``: rows after which the caller
+    stops: no more than needed is decoded ahead of that.
 
     Raises:
         CorruptFileError: the data file, its index or its deletion vector is damaged.
@@ -64,7 +64,7 @@ def read_file(
 
 
 def read_live(live: LiveRows, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-    """As `read_file`, of a file whose indexes may have been asked already.
+    """As `read_file`, for a file whose indexes may have been evaluated already.
 
     ``live``: the file's rows that may be wanted.
     """
@@ -73,7 +73,7 @@ def read_live(live: LiveRows, batch_rows: int, limit: int | None = None) -> Iter
 
 
 def timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
-    """The batches; the time that they take is noted, without that of who takes them."""
+    """The batches; the time that they take is measured, without that of the consumer."""
     with closing(batches):
         while True:
             start = time.perf_counter()
@@ -124,13 +124,13 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
 
 
 def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
-    """Raises CorruptFileError where the file's statistics say that sequence numbers don't lie between two others."""
+    """Raises CorruptFileError if sequence numbers are not between two others, by the file's statistics."""
     bounds = reader.bounds(_NUMBERS)
     if bounds is None or (gap[0] < bounds[0] and bounds[1] < gap[1]):
         return
     raise CorruptFileError(
-        f"the file's sequence numbers do not all lie between {gap[0]} and {gap[1]}, as the manifests say of this file "
-        "and of others with its keys: which rows are newer is not known",
+        f"the file's sequence numbers are not all between {gap[0]} and {gap[1]}, as the manifests say of this file "
+        f"and of others with its keys: which rows are newer is not known",
         path=file.path,
         hint="compact the table with full=True: that goes by the numbers in the files",
     )
@@ -140,7 +140,7 @@ class FileReading:
     """How the live rows of one open file are read: which rows, which columns first, in which parts. The reader stays
     open.
 
-    ``tell``: called with the part of the work that is done, again and again; rows that the filter drops are work, too.
+    ``tell``: called repeatedly with the share of the work that is done; rows that the filter drops are work, too.
     """
 
     def __init__(self, live: LiveRows, reader: FormatReader, tell: Callable[[float], None] | None = None) -> None:
@@ -154,7 +154,7 @@ class FileReading:
 
     @cached_property
     def selection(self) -> RowSelection:
-        """The positions that are left after the file's own statistics were asked, unless its index was exact."""
+        """The positions left by the file's own statistics, which are not used if its index was exact."""
         selection = self.live.candidates
         if self.live.devolved is not Const.TRUE and not self.live.index_is_exact:
             selection = selection & self.reader.prune(self.live.devolved, selection)
@@ -285,7 +285,7 @@ class FileReading:
     def _read_or_count(
         self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of these columns; when there is none (all of them were added later), batches of no columns."""
+        """Batches of these columns; batches without columns if ``fields`` is empty (all of them were added later)."""
         if fields:
             yield from self.reader.read(fields, selection, batch_rows)
             return
@@ -335,7 +335,7 @@ class _Positions:
         self._next = 0
 
     def take(self, n: int, kept: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
-        """The next ``n`` positions; of these, those that are ``kept``."""
+        """The next ``n`` positions; of these, only those that ``kept`` selects."""
         start, self._next = self._next, self._next + n
         if self._rows is not None:
             rows = self._rows[start : start + n]
@@ -382,9 +382,9 @@ def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, ro
 
 
 def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
-    """The positions of the live rows for which a condition is true: what deletes and updates ask.
+    """The positions of the live rows for which a condition is true, for deletes and updates.
 
-    When the file's index answers exactly the data file is not opened; else only the columns of the filter are read.
+    If the file's index answers exactly, the data file is not opened; else only the columns of the filter are read.
 
     ``spec``: its predicate is the condition, its metadata column the row index. ``file``: the data file, with its
     embedded index, when it has one.

@@ -1,6 +1,6 @@
-"""Which rows of a data file survive: its indexes, its deletion vector and what a plan selected, in one place.
+"""The live and matching rows of a data file, by its indexes, its deletion vector and the plan's selection.
 
-Reads, searches for rows to delete, answers without data and explanations all ask here, so that they agree.
+Reads, searches for rows to delete, answers without data and explanations all use this module, so that they agree.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SectionTrace:
             not found out: the filter is on keys only, or everything is merged (``reason``).
         candidate_keys: how many keys these have: only their versions were read.
         versions: rows that were read to be merged.
-        rows_returned: rows given out.
+        rows_returned: number of returned rows.
         reason: why everything was merged, though there is a filter on values.
     """
 
@@ -50,16 +50,16 @@ class SectionTrace:
 
 @dataclass(slots=True)
 class FileTrace:
-    """What happened to one file while it was read, or asked without being read.
+    """The steps and costs of one file that was read, or whose indexes were evaluated.
 
     Attributes:
         path: the data file.
         rows: how many rows it has.
         rows_after_index, rows_after_deletions, rows_after_pages: positions left after each step; None before it.
-        rows_returned: rows given out.
-        millis: time spent on it, waiting for who takes its batches left out.
-        index_results: what its indexes said, in the order in which they were asked.
-        counters: what the storage was asked for.
+        rows_returned: number of returned rows.
+        millis: time spent on it, without waiting for the consumer.
+        index_results: the answers of its indexes, in the order of evaluation.
+        counters: requests and bytes read from storage.
         section: of a file whose rows were merged with others'; these share it. ``rows_returned`` are then the versions
             that were read. Where ``section.candidates`` is known, the rows left after each step are those that may make
             the filter true.
@@ -94,9 +94,9 @@ def file_evolution(spec: ReadSpec, file: PlannedFile, fields: Sequence[DataField
 
 
 def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> BitMap:
-    """The positions that a deletion vector holds; none without a vector.
+    """The positions in a deletion vector; empty without one.
 
-    ``deletion``: where the vector lies.
+    ``deletion``: location of the vector.
 
     Raises:
         CorruptFileError: the vector is damaged, or holds a position that is no row of the file.
@@ -141,11 +141,11 @@ def live_rows(io: FileIO, file: PlannedFile, selection: RowSelection = RowSelect
 
 
 class LiveRows:
-    """The live rows of one file that a filter may keep, and how that came about.
+    """The live rows of one file that may match a filter, with the steps that selected them.
 
-    Indexes and the deletion vector are read when they are first asked for; ``trace`` has what was found on the way.
+    Indexes and the deletion vector are read at their first use; ``trace`` records the results.
 
-    ``spec``: its predicate is the filter. ``trace``: where to note what happens; one of its own by default.
+    ``spec``: its predicate is the filter. ``trace``: records the steps; a new one by default.
 
     Raises:
         UnsupportedError: the file's rows are merged with those of other files: alone they are not the table's.
@@ -174,12 +174,12 @@ class LiveRows:
 
     @property
     def matches_none(self) -> bool:
-        """Whether the filter is true for no row of the file, as its schema and its partition tell."""
+        """Whether the filter is true for no row of the file, by its schema and its partition."""
         return self.devolved in (Const.FALSE, Const.UNKNOWN)
 
     @cached_property
     def matches_all(self) -> bool:
-        """Whether the filter is true for every row of the file, as its schema and its partition tell."""
+        """Whether the filter is true for every row of the file, by its schema and its partition."""
         return self.devolved is Const.TRUE and self._devolves_exactly
 
     @cached_property
@@ -206,7 +206,7 @@ class LiveRows:
 
     @property
     def index_bytes(self) -> int:
-        """What the storage was asked for of indexes; embedded ones came with the manifest and cost nothing more."""
+        """Bytes of indexes read from storage; embedded ones came with the manifest and cost nothing more."""
         opened = self.__dict__.get("indexes")
         return opened[-1].bytes_read if opened and self.file.index_path is not None else 0
 
@@ -258,5 +258,5 @@ class LiveRows:
 
     @property
     def rows(self) -> RowSelection | None:
-        """Exactly the live rows that the filter keeps; None when only reading can tell."""
+        """Exactly the live rows that match the filter; None if the data has to be read for that."""
         return self.candidates if self.is_exact else None

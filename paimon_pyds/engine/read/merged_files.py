@@ -1,7 +1,7 @@
 """Reading a section of a bucket: files of which several may hold versions of one row → rows merged by the merge engine.
 
-Filters on keys act on each file as it is read, with its statistics, indexes and pages; what is left of the filter acts
-on merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes; very many runs are
+Filters on keys act on each file as it is read, with its statistics, indexes and pages; the residual filter acts on
+merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes; very many runs are
 merged in rounds.
 """
 
@@ -87,7 +87,7 @@ def read_merged(
 
 
 def _given(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
-    """What `Merging.gives` says of the files, before what is left of the filter."""
+    """The rows that `Merging.gives` names, before the residual filter."""
     match section.merging.gives:
         case "versions":
             yield from section.batches(0, batch_rows, None)
@@ -167,7 +167,8 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
 
 
 def plan_section(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
-    """Whether only some keys of a section would be merged, as its indexes tell: its candidates, or why there are none.
+    """Whether only some keys of a section would be merged, by its indexes: its candidates, or why they are not
+    searched.
 
     ``files``: all of the section.
 
@@ -191,8 +192,8 @@ def _alone(file: PlannedFile) -> PlannedFile:
 class _Section:
     """How the files of one section are read and merged.
 
-    ``numbered``: the result has sequence numbers; ``levels``: rows say which level they lie on; ``keys``: those wanted,
-    None for all.
+    ``numbered``: the result has sequence numbers; ``levels``: rows have the level that they are on; ``keys``: the
+    wanted ones, None for all.
     """
 
     spec: ReadSpec
@@ -262,7 +263,7 @@ class _Section:
 
     @cached_property
     def gives_levels(self) -> bool:
-        """Whether rows say which level they lie on: of those above 0 that may be of the same key one counts."""
+        """Whether rows have their level: of the versions of a key on levels above 0 only one counts."""
         above = {file.run.level for file in self.files if file.run is not None and file.run.level}
         return self.levels or (len(above) > 1 and OlderVersions.of(TableOptions(self.merging.schema.options)).looked_up)
 
@@ -282,7 +283,7 @@ class _Section:
         return max(1, min(batch_rows, min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs))
 
     def wanted_keys(self) -> KeySet | None:
-        """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
+        """The keys that have a version for which the residual filter may be true; None if all keys are merged."""
         if self.keys is not None:
             return self.keys
         found = self.search()
@@ -298,7 +299,7 @@ class _Section:
             return None
         conditions = self.merger.conditions_on_versions(after)
         if not conditions:
-            self.note.reason = "no version alone tells whether the filter keeps the merged row"
+            self.note.reason = "single versions don't decide whether the merged row matches the filter"
             return None
         schema = self.merging.schema
         return KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys), conditions

@@ -25,9 +25,9 @@ from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import requests_at_once
 
 _HELD_BYTES = 128 << 20
-"""What files that come later may have ready, beside a batch of each."""
+"""Bytes that later files may have ready, in addition to a batch of each."""
 _FEW_ROWS = 2_048
-"""Rows of a file that are wanted: getting them from a store is waiting, and takes little memory."""
+"""Wanted rows of a file up to which reading them from a store is mostly waiting, and takes little memory."""
 _READ_AT_ONCE = 32
 _WHOLE_BYTES = 4 << 20
 """Of files together that are read whole rather than by several requests one after another."""
@@ -42,7 +42,7 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """The split's surviving rows, with the schema `result_schema(split.spec)`.
 
-    ``limit``: stop after so many rows. ``on_file``: called with the trace of each file when it is done.
+    ``limit``: rows to stop after. ``on_file``: called with the trace of each file when it is done.
     """
     left = limit
     for part in _parts(split.spec, split.files):
@@ -74,7 +74,7 @@ class _Section:
 
     @property
     def is_done(self) -> bool:
-        """Whether its index has told that no row is wanted."""
+        """Whether its index has excluded all rows."""
         return self.live is not None and self.live.candidates.is_none
 
     def rows(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -126,7 +126,7 @@ def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
 
 
 def _with_candidates(section: _Section) -> _Section:
-    """A section whose file, where it has an index, has told which rows may be wanted."""
+    """The section after its file's index, if any, was evaluated."""
     file = section.files[0]
     if file.merged or file.index_path is None or len(section.files) > 1:
         return section
@@ -152,10 +152,10 @@ def read_splits(
 ) -> Iterator[pa.RecordBatch]:
     """Surviving rows of these files in order, reading up to ``threads`` files at a time.
 
-    Memory is bounded: each thread decodes one file, and what waits for the consumer is at most 128 MiB.
+    Memory is bounded: each thread decodes one file, and at most 128 MiB wait for the consumer.
 
-    ``limit``: stop after so many rows; files are read one after the other then. ``threads``: files that are read at a
-    time. ``on_file``: called with the trace of each file when it is done.
+    ``limit``: rows to stop after; files are read one after the other then. ``threads``: files that are read at a time.
+    ``on_file``: called with the trace of each file when it is done.
     """
     if not files:
         return

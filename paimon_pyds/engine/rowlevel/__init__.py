@@ -1,1 +1,1 @@
-"""DELETE, UPDATE, MERGE, and rows named by where they lie."""
+"""DELETE, UPDATE, MERGE, and changes of rows named by file and position."""

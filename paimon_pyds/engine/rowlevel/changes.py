@@ -105,8 +105,8 @@ def change_rows(
 
     Raises:
         CommitConflictError: other commits got in the way more often than ``commit.max-retries``.
-        CommitError: not published; what was written was removed again.
-        CommitOutcomeUnknownError: the storage did not say; all files were kept.
+        CommitError: not published; written files were removed again.
+        CommitOutcomeUnknownError: the storage did not answer; no file was removed.
         UnsupportedError: a table whose rows can't be changed here.
     """
     started = time.perf_counter()

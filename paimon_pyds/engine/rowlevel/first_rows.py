@@ -1,9 +1,10 @@
 """DELETE where the first row of each key stays (``merge-engine=first-row``): no version of a row takes it away, so the
 files that hold rows to delete are written again without them, each on its level.
 
-Reads leave out what no compaction has taken in, and so do deletes: were it taken in later, a row that goes could come
-back as the first one that is left. So it is compacted first; with ``write-only`` by the user, as in Java. (Java: class
-DeleteFromPaimonTableCommand of Paimon for Spark 2.1. That writes what is left to level 0 and compacts it.)
+Reads and deletes ignore files that no compaction has merged yet: if one were merged later, a deleted row could come
+back as the first remaining one. So these files are compacted first; with ``write-only`` by the user, as in Java. (Java:
+class DeleteFromPaimonTableCommand of Paimon for Spark 2.1. That one writes the remaining rows to level 0 and compacts
+them.)
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _check_kinds(options: TableOptions) -> None:
 
 
 class RowChange(Protocol):
-    """What becomes of rows. It pickles. ``batch_rows``: how many rows at once are worth a call."""
+    """The change of rows. It pickles. ``batch_rows``: rows at once that are worth a call."""
 
     @property
     def batch_rows(self) -> int: ...
@@ -296,7 +296,8 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
 
 
 def _write(task: _Task) -> Versions:
-    """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
+    """Write the changes of one bucket: only this task (0) writes to it, apart from the one that inserts rows of a
+    MERGE."""
     found = Versions()
     schema, place = task.context.schema, task.split.files[0].bucket_id
     check_sets = set_check(task.context)
@@ -325,9 +326,9 @@ def _write(task: _Task) -> Versions:
 
 
 def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor) -> RowEdits | None:
-    """Edits that take whole partitions away by metadata; None where the predicate asks for less.
+    """Edits that remove whole partitions by metadata; None if the predicate matches only parts of them.
 
-    No engine has to delete rows for that, and no changelog tells of it, unless ``delete.force-produce-changelog``.
+    No engine has to delete rows for that, and no changelog records it, unless ``delete.force-produce-changelog``.
     (Java: class OptimizeMetadataOnlyDeleteFromPaimonTable.)
     """
     if predicate in (Const.FALSE, Const.UNKNOWN):
@@ -420,8 +421,8 @@ class _Guard:
             raise self.base.conflict("rows were changed by another commit meanwhile")
 
     def _changes(self, snapshot: Snapshot) -> bool:
-        """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
-        and then those in new files."""
+        """Whether it may have added or removed versions of rows that were read, by keys: first by the key ranges of
+        files, then by the keys in new files."""
         postponed = self.base.options.get("bucket") == POSTPONE_BUCKET  # compactions bring rows into their buckets
         compacts = snapshot.commit_kind.keeps_rows
         if compacts and not postponed and not self.hides:

@@ -141,8 +141,8 @@ MERGE_CLAUSES: Mapping[str, tuple[type, ...]] = {
 
 
 def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
-    """The clauses of one kind as a tuple; texts are taken as `paimon_pyds.engine.rowlevel.merge_clauses` tells.
-    Raises OptionError: no clause, one that has no place there, or that never acts."""
+    """The clauses of one kind as a tuple; texts are clauses of Spark SQL (see the module). Raises OptionError: no
+    clause, one that has no place there, or that never acts."""
     if clauses is None:
         return ()
     given = list(clauses) if isinstance(clauses, Iterable) and not isinstance(clauses, str | Mapping) else [clauses]
@@ -162,7 +162,7 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
 
 @dataclass(frozen=True)
 class MergeScopes:
-    """The columns that expressions of a merge may name: the prefixes tell both sides apart in joined batches.
+    """The columns that expressions of a merge may name: the prefixes distinguish both sides in joined batches.
 
     Attributes:
         target, source: the columns of the table, and of the source.

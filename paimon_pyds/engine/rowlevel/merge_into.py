@@ -81,7 +81,7 @@ def merge_into(
     Raises:
         CardinalityError: two rows of the source would change one row of the table, and not both delete it.
         ExpressionError: a condition or a value does not parse, names no column, or fails on a value.
-        SchemaError: a source without the columns asked for, or NULL for a column that is NOT NULL.
+        SchemaError: a source without the required columns, or NULL for a column that is NOT NULL.
         OptionError: no clause, one that never acts, nothing to join on, or an unknown option.
         ArgumentTypeError: ``on`` is neither text, nor names, nor an expression.
         UnsupportedError: a table whose rows can't be changed here.
@@ -141,7 +141,7 @@ class _Merge:
             condition, source, keys, bound["when_matched"], bound["when_not_matched_by_source"], scopes.target.prefix
         )
         others = [
-            # What is computed may fail on rows that have a source row, to which the clause does not apply.
+            # Computed conditions may fail on rows that have a source row, to which the clause does not apply.
             without_computed(bind_rows_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone))
             for c in request.clauses["when_not_matched_by_source"]
         ]
@@ -168,7 +168,7 @@ class _Merge:
             updated=self._updated,
             inserted=inserted,
             reads=self._predicate,
-            # A row that matches and stays as it is has kept a row of the source from being inserted.
+            # A row that matches and stays as it is has prevented the insert of a row of the source.
             kept=self._kept if self._inserts else {},
             checks=self._checks,
         )
@@ -204,8 +204,8 @@ class _Merge:
         self._updated, self._deleted = found.updated, found.deleted
 
     def _fields(self) -> list[DataField]:
-        """What is read of rows that may match: what decides, and all that new versions need, where these are written
-        beside other rows."""
+        """The columns to read of rows that may match: those that decide, and all that new versions need, if these are
+        written to other files."""
         rules, schema = self._rules, self._target.schema
         fields, names = schema.fields, rules.columns()
         if schema.primary_keys:
@@ -358,7 +358,8 @@ def _merge_files(task: _MergeTask) -> _Merged:
 
 
 def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -> Actions:
-    """What becomes of the rows of a file, by their positions; with vectors new versions are written right away."""
+    """The actions on the rows of a file, by their positions; with deletion vectors, new versions are written right
+    away."""
     parts: list[Actions] = []
     for batch in joined_batches(read_file(task.spec, candidate.file), task.rules.keys.batch_rows):
         positions = to_numpy(batch.column(batch.num_columns - 1)).astype(np.int64)

@@ -70,12 +70,12 @@ class MergeRules:
 
 @dataclass(frozen=True)
 class Actions:
-    """What becomes of some rows of a batch; rows that stay as they are are not named.
+    """The actions on some rows of a batch; unchanged rows have none.
 
     Attributes:
         rows: places in the batch, ascending.
         clauses: the number of the clause that acts on each.
-        sources: the row of the source that matches each; -1 for none.
+        sources: the row of the source that matches each; -1 if no row does.
         matched: rows of the source that match some row of the batch; one may be there more than once.
         kept: places of the rows that match and stay as they are, ascending.
     """
@@ -187,7 +187,7 @@ def _cardinality(rules: MergeRules, first: int, second: int) -> CardinalityError
     return CardinalityError(
         f"rows {first + 1:,} and {second + 1:,} of the source match one row of the table and would both change it"
         + (f" ({shown})" if shown else ""),
-        hint="leave one source row per key, or give the clauses conditions that tell them apart; nothing was changed",
+        hint="leave one source row per key, or give the clauses conditions that distinguish them; nothing was changed",
     )
 
 
@@ -229,7 +229,7 @@ def _together(parts: Sequence[Actions]) -> Actions:
 def new_versions(
     rules: MergeRules, batch: pa.RecordBatch, actions: Actions, fields: Sequence[DataField]
 ) -> pa.RecordBatch | None:
-    """The new versions of the rows that are updated, in the order of their rows; None when there are none.
+    """The new versions of the rows that are updated, in the order of their rows; None if no row is.
 
     ``batch``: rows of the table with all columns that stay and that expressions need. ``fields``: the table's columns,
     and those in which rows keep their ids.

@@ -155,8 +155,8 @@ def _has_null_type(type_: pa.DataType) -> bool:
 
 
 def join_operand(on: Any) -> Operand:
-    """What a merge joins on, as it is: text, a list of names, or an expression of Arrow's.
-    Raises OptionError, ArgumentTypeError: nothing, or what is none of them; as a constant it would join all or none."""
+    """The join condition of a MERGE: text, a list of names, or an expression of Arrow's.
+    Raises OptionError, ArgumentTypeError: it is empty, or of another type: a constant would join all rows or no row."""
     hint = 'such as "id", ["id", "dt"] or "target.id = source.id AND target.n > 1"'
     if isinstance(on, pc.Expression) or (isinstance(on, str) and on.replace(",", "").strip()):
         return on

@@ -1,8 +1,8 @@
-"""Rows named by where they lie: delete them, or put new versions in their place, as one snapshot.
+"""Rows named by file and position: delete them, or replace them by new versions, as one snapshot.
 
-Where rows lie is what the metadata columns ``__paimon_file_path`` and ``__paimon_row_index`` say. It stays true until
-the file is compacted, overwritten or rewritten, or the row is deleted or updated: then the operation fails, as it
-can't know where the row went.
+The metadata columns ``__paimon_file_path`` and ``__paimon_row_index`` have file and position. They are valid until the
+file is compacted, overwritten or rewritten, or the row is deleted or updated: then the operation fails, as it can't
+find the row again.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Candidate:
 class Candidates:
     """The files that planning left for a predicate, and how to read them.
 
-    ``spec`` reads the columns asked for, of the rows that the predicate keeps, with the row index as last column.
+    ``spec`` reads the requested columns of the matching rows, with the row index as last column.
     """
 
     spec: ReadSpec
@@ -88,12 +88,12 @@ class RowEdits:
         removed: one per data file.
         messages: new data files; they are removed again when nothing comes of it.
         given: new data files that the caller had before: published too, and never removed here.
-        operation: that the snapshot names.
-        deleted, updated, inserted: how many rows.
-        reads: true for every row that could have made a difference, wherever it lies.
+        operation: its name in the snapshot.
+        deleted, updated, inserted: numbers of rows.
+        reads: true for every row of the table that could have made a difference.
         kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
         emptied: partitions of a table with a primary key that go as a whole.
-        checks: as `Increment.guard`, of what was looked for besides what ``reads`` keeps.
+        checks: as `Increment.guard`, for reads of other rows than those for which ``reads`` is true.
     """
 
     removed: Sequence[RemovedRows] = ()
@@ -135,7 +135,7 @@ class RowTarget:
 
     Raises:
         UnsupportedError: a table that can't be written to.
-        OptionError: an unknown option, vectors asked for on a table that is not read with them, or an option that
+        OptionError: an unknown option, deletion vectors for a table that is not read with them, or an option that
             contradicts others or the primary key.
     """
 
@@ -210,7 +210,7 @@ class RowTarget:
 
     @cached_property
     def places(self) -> Mapping[str, VectorPlace]:
-        """Where the vector of each data file lies that has one."""
+        """The location of the deletion vector of each data file that has one."""
         return vector_places(self.index_entries)
 
     def live_rows(self, number: int) -> int:

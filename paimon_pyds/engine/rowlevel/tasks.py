@@ -1,4 +1,4 @@
-"""What row-level operations do in tasks, on any machine: find rows, and write what is left of files."""
+"""The tasks of row-level operations, on any machine: find rows, and write the remaining rows of files."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _rewritten(
 
 
 def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:
-    """Edits that take these rows from the table, none of them counted yet as deleted or updated.
+    """Edits that remove these rows from the table; they do not count yet as deleted or updated.
 
     With deletion vectors nothing is written here; without, the rows that are left of each file are written to new ones.
 
@@ -150,7 +150,7 @@ def in_place(
     Args:
         batch: live rows of a file.
         rows: the positions of those that change, ascending.
-        versions: their new versions, in this order; None when there are none.
+        versions: their new versions, in this order; None without new versions.
         removed: the positions of rows that go.
     """
     order = np.arange(batch.num_rows)

@@ -40,7 +40,7 @@ def analyzed_rows(store: TableStore, request: ScanRequest) -> int | None:
 
 
 def nothing_matches(store: TableStore, request: ScanRequest) -> bool:
-    """Whether the statistics say that no row is kept by the filter."""
+    """Whether no row matches the filter, by the statistics."""
     if request.predicate is Const.TRUE:
         return False
     statistics = _statistics(store, request)
@@ -52,7 +52,7 @@ def nothing_matches(store: TableStore, request: ScanRequest) -> bool:
 
 
 def _statistics(store: TableStore, request: ScanRequest) -> Statistics | None:
-    """The statistics of the rows that a request reads; None where there are none, or others."""
+    """The statistics of the rows that a request reads; None if the table has no statistics of exactly these rows."""
     snapshot, schema = request.state.snapshot, request.state.schema
     if snapshot is None or snapshot.commit_kind is not CommitKind.ANALYZE:
         return None

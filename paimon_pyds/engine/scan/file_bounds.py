@@ -1,8 +1,8 @@
 """What metadata says of the files of a plan: which parts of the filter hold for all rows, and what some columns hold.
 
 Partition values and column statistics can say that part of a filter holds for every row of a file, or that a column has
-one value there; minima and maxima bound what a file can contribute. What is said here is certain: statistics that are
-missing, cut short or of another type than the column say less, or nothing.
+one value there; minima and maxima bound what a file can contribute. These bounds are certain: statistics that are
+missing, cut short or of another type than the column give wider bounds, or none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _Test: TypeAlias = Leaf | Among
 
 
 def plan_with_bounds(store: TableStore, request: ScanRequest, columns: Sequence[DataField]) -> ScanPlan:
-    """Plan a scan and tell what metadata knows of its files: their `FileBounds`.
+    """Plan a scan, with the statistics of its files from metadata: their `FileBounds`.
 
     ``columns``: those to know bounds of, of atomic types.
     Raises CorruptFileError: a manifest is damaged; StorageError: metadata is gone.
@@ -117,7 +117,7 @@ class _BoundsPlanner(Planner):
             for row, bounds in zip(group.rows.tolist(), _column(field, group), strict=True):
                 found[row] = bounds
         keys = merge_keys(self.schema)
-        if keys is not None:  # merging may give other columns values that lie beyond those of any file
+        if keys is not None:  # merging may give other columns values beyond those of any file
             merged = is_true(entries.column(MERGED)).tolist()
             is_key = field.name in keys
             found = [_merged_bounds(b, is_key) if m else b for m, b in zip(merged, found, strict=True)]
@@ -125,8 +125,8 @@ class _BoundsPlanner(Planner):
 
 
 def _merged_bounds(bounds: ColumnBounds, is_key: bool) -> ColumnBounds:
-    """What is known of a column where rows are merged: of keys and partitions, that they are within the bounds of their
-    files. All rows may be deleted."""
+    """The bounds of a column whose rows are merged: keys and partitions are within the bounds of their files, other
+    columns have no bounds. All rows may be deleted."""
     return ColumnBounds(bounds.low, bounds.high, bounds.nulls) if is_key else ColumnBounds()
 
 
@@ -163,7 +163,7 @@ def _from_statistics(stats: ColumnStats, codec: OrderCodec) -> list[ColumnBounds
 
 
 def _without_nan(stats: ColumnStats, kind: Kind) -> tuple[pa.Array, pa.Array]:
-    """The bounds; of floats, where NaN may lie beyond them, the lower one alone, and that not if it is NaN."""
+    """The bounds; for floats, where NaN may be beyond them, only the lower one, and not if it is NaN."""
     if kind not in (Kind.FLOAT, Kind.DOUBLE) or np.all(stats.nan_counted):
         return stats.min, stats.max
     counted = from_numpy(np.broadcast_to(np.asarray(stats.nan_counted, np.bool_), len(stats.min)))

@@ -1,4 +1,4 @@
-"""How many rows a snapshot has, as far as its own file tells. It counts stored rows, of which a read may give fewer."""
+"""The number of rows of a snapshot, by its own file: it counts stored rows, and a read may return fewer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Planning: a snapshot's manifests → the files that may hold rows of the filter.
 
 Each step sees the entries as columns and leaves a smaller set: manifests by partition range, entries by partition, by
-bucket, by column statistics, by embedded file index, and files whose rows are all deleted. Side indexes are asked by
-the readers, where the files are read.
+bucket, by column statistics, by embedded file index, and files whose rows are all deleted. Readers evaluate side
+indexes, when they read the files.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ _PLAN_COLUMNS = (
 )  # fmt: skip
 _FILE_SCHEMA_COLUMNS = ("file_name", "schema_id", "write_cols")
 _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
-"""What is asked besides of files that are sorted runs of a table with a primary key."""
+"""Further columns for files that are sorted runs of a table with a primary key."""
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
-"""The entries that a step keeps of some, and what to tell of it."""
+"""A step: from entries to the remaining entries and a text for explanations."""
 _NOT_COMPACTED = "hidden from batch reads until it is compacted"
 _MANY_BYTES = 16 << 20
 """Total size of manifests from which on they are filtered one after the other and not cached: decoded, they would fill
@@ -143,7 +143,7 @@ class Planner:
         self.settled = (
             rest is Const.TRUE and request.between is None and not self.schema.primary_keys and not request.explain
         )
-        """Whether partitions say all that the filter does: statistics are not asked then."""
+        """Whether partitions decide the whole filter: statistics are not read then."""
         self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
         self.reader = ManifestReader(store, kept=True)
 
@@ -215,7 +215,8 @@ class Planner:
         )
 
     def with_merged(self, entries: pa.RecordBatch) -> pa.RecordBatch:
-        """The entries of a table with a primary key, with columns that tell whose rows are merged with others'."""
+        """The entries of a table with a primary key, with columns that mark the files whose rows are merged with
+        others'."""
         if isinstance(self.request.between, Additions):
             return not_merged(entries)
         if isinstance(between := self.request.between, Difference):
@@ -264,7 +265,7 @@ class Planner:
         if entries is not None:
             return entries
         entries = self.read(kept)
-        if self.settled and has_orc(entries):  # statistics tell of instants in these (`instant_bounds`)
+        if self.settled and has_orc(entries):  # statistics decide how to read instants in these (`instant_bounds`)
             self.settled = False
             entries = self.read(kept)
         if len(kept) == len(manifests) and self.request.between is None:
@@ -337,10 +338,10 @@ class Planner:
         return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
     def check_total(self, found: int) -> None:
-        """Hold the rows of all live files against what the snapshot counts.
+        """Compare the rows of all live files with the number in the snapshot.
 
-        Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
-        must not make a table unreadable. So a difference is reported, and row counts are then taken from data files.
+        Java, pypaimon and pypaimon-rust maintain that number exactly, but do not read it: a wrong number must not make
+        a table unreadable. So a difference is reported, and row counts are then taken from data files.
         """
         snapshot = self.request.state.snapshot
         total = None if snapshot is None else snapshot.total_record_count
@@ -354,9 +355,9 @@ class Planner:
             )
 
     def seen_whole(self, manifests: Sequence[ManifestFile], kept: pa.RecordBatch) -> pa.RecordBatch:
-        """For an explanation: notes what lies in the manifests that were not read, unless that is very much.
+        """For an explanation: records the entries of manifests that were not read, unless they are very many.
 
-        Of the entries kept, those go whose removal only the other manifests know; partitions rule them out anyway.
+        Entries whose removal is only in the other manifests are dropped; partitions rule them out anyway.
         """
         if sum(m.num_added_files + m.num_deleted_files for m in manifests) > _MOST_EXPLAINED:
             return kept
@@ -414,7 +415,7 @@ class Planner:
         return (entries, "") if mask is None else (pc.filter(entries, from_numpy(mask)), buckets_text(entries, mask))
 
     def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
-        """Which entries lie in buckets that a predicate keeps; None when it keeps all."""
+        """A mask of the entries in buckets that may have matches; None if all may."""
         return bucket_mask(predicate, self.schema, entries, self.store.schemas)
 
     def by_keys(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
@@ -500,7 +501,7 @@ class Planner:
                 yield file
 
     def details(self, entries: pa.RecordBatch) -> FileDetails:
-        """What is known of the files of these entries beside them."""
+        """Details of the files of these entries that the entries do not have."""
         between, snapshot = self.request.between, self.request.state.snapshot
         if isinstance(between, Additions):
             snapshot = None
@@ -520,7 +521,7 @@ class Planner:
         return (None if index is None else FileBounds(self.request.predicate, {}, index) for index in indexes)
 
     def limited(self, files: list[PlannedFile]) -> list[PlannedFile]:
-        """The first files that have enough rows for the limit, where metadata tells how many they have."""
+        """The first files that have enough rows for the limit, if metadata has their row counts."""
         limit = self.request.limit
         if limit is None or self.request.predicate is not Const.TRUE:
             return files

@@ -1,4 +1,4 @@
-"""The data files of manifest entries as a plan has them: where each lies, its side index, its deletion vector."""
+"""The data files of manifest entries as a plan has them: the path of each, its side index, its deletion vector."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from paimon_pyds.storage import FileIO
 
 _LEAST_BUCKET = -(1 << 31)
 _FEW = 16
-"""So few files are told apart faster one by one than in arrays."""
+"""Files up to which grouping by bucket one by one is faster than in arrays."""
 _AT_ONCE = 256 << 10
 
 
 class FileLocations(NamedTuple):
-    """Columns, a value for each file: its bucket, its name, where it lies, and where its side index does if it has one.
+    """Columns with a value for each file: its bucket, its name, its path, and the path of its side index, if any.
 
     Files of one bucket share the object that names it.
     """
@@ -60,7 +60,7 @@ class FileLocations(NamedTuple):
 
 
 def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> FileLocations:
-    """Where the data files of manifest entries lie, in the entries' order.
+    """The paths of the data files of manifest entries, in the entries' order.
 
     ``schema``: its schema, whose options name directories. ``entries``: manifest entries.
 
@@ -105,7 +105,7 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
 
 
 def _directories(schema: TableSchema, paths: TablePaths, buckets: Sequence[PartitionBucket]) -> list[str]:
-    """Where the files of some buckets lie, as `partition_directory` says of one: there may be very many."""
+    """The directories of some buckets, as `partition_directory` gives that of one: there may be very many."""
     fields, rows = schema.partition_fields, list({id_.partition: None for id_ in buckets})
     names = dict.fromkeys(rows, "")
     if fields and rows:
@@ -134,12 +134,12 @@ def _buckets(entries: pa.RecordBatch) -> tuple[list[PartitionBucket], npt.NDArra
 
 
 class FileDetails(NamedTuple):
-    """What a plan knows of files beside their manifest entries.
+    """Details of files that a plan has in addition to their manifest entries.
 
     Attributes:
         deletions: deletion vectors, as `deletion_files` gives them.
-        selections: what embedded indexes kept of files that they kept a part of.
-        bounds: of `PlannedFile`, one for each entry; None where none is known.
+        selections: the rows selected by embedded indexes, for files of which they selected a part.
+        bounds: of `PlannedFile`, one for each entry; None if no bounds are known.
     """
 
     deletions: Mapping[FileKey, DeletionFile] | None = None
@@ -241,7 +241,7 @@ def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Cal
 
 
 def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[IndexEntry]) -> Iterator[str]:
-    """Where each index file of an index manifest lies, in order.
+    """The path of each index file of an index manifest, in order.
     Raises SecurityError: a name that leaves the table, or a path outside of it that nobody allows."""
     paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
     zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
@@ -295,14 +295,14 @@ class ZonedPartitions:
         self._listed: dict[str, dict[str, bool]] = {}
 
     def directory(self, partition: bytes, bucket: int, file_name: str) -> str:
-        """The directory of the partition in whose bucket this file lies; that by UTC where it lies in none."""
+        """The directory of the partition whose bucket has this file; the one by UTC if no bucket has it."""
         if partition not in self._partitions:
             self._partitions[partition] = self._candidates(partition)
         found = self._partitions[partition]
         return next((d for d in found if file_name in self._names(self._paths.bucket_dir(d, bucket))), found[0])
 
     def _names(self, directory: str) -> dict[str, bool]:
-        """What is in a directory, and whether it is one itself."""
+        """The names in a directory, and whether each is a directory itself."""
         if directory not in self._listed:
             self._listed[directory] = {status.name: status.is_dir for status in self._io.list(directory)}
         return self._listed[directory]

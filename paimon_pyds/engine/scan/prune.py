@@ -2,7 +2,7 @@
 
 Statistics are rows (BinaryRow) over the columns that ``_VALUE_STATS_COLS`` names, in the schema the file was written
 with. Files that agree in both are evaluated together (specification: format of value statistics, dense store).
-They also tell of instants in ORC files that name no time zone of their writer: `instant_bounds`.
+They also decide how to read instants in ORC files without the writer's time zone: `instant_bounds`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class StatisticsGroup:
     evolution: Evolution
 
     def read(self) -> RowStatistics | None:
-        """The statistics, by the columns' names in the files' schema; None when there are none."""
+        """The statistics, by the columns' names in the files' schema; None if the files have no statistics."""
         first = int(self.rows[0])
         stats_cols = self.entries.column("value_stats_cols")[first].as_py()
         write_cols = self.entries.column("write_cols")[first].as_py()
@@ -89,7 +89,7 @@ class StatisticsGroup:
         whole = len(self.rows) == self.entries.num_rows
         group = self.entries if whole else self.entries.take(from_numpy(self.rows))
         if int(_arity(group.column("value_stats_min"))[0]) != len(names):
-            return None  # a writer that kept no statistics
+            return None  # a writer without statistics
         return RowStatistics(
             names=names,
             types=[by_name[name].type for name in names],
@@ -104,10 +104,10 @@ class StatisticsGroup:
 def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Where bounds of floats count NaN as the greatest value.
 
-    Java's do, but of ORC files they are ORC's own statistics, which pass over NaN. So do those of pypaimon-rust and of
-    pypaimon (seen of 0.4 and 2.1): they give all rows of a file one sequence number, where Java counts the rows. Files
-    of tables that track rows have one number by any writer, and are not trusted either. Nothing else in a manifest
-    tells; ORC files do themselves, once they are opened (`formats.orc.reader`).
+    Java's do, but for ORC files they are ORC's own statistics, which ignore NaN. So do those of pypaimon-rust and of
+    pypaimon (seen with 0.4 and 2.1): these writers give all rows of a file one sequence number, where Java counts the
+    rows. Files of tables with row tracking have one number by any writer, and are not trusted either. Manifests have no
+    other sign; ORC files have one, once they are opened (`format.orc.reader`).
     """
     numbers = (to_numpy(entries.column(name)) for name in ("min_sequence_number", "max_sequence_number"))
     first, last = numbers
@@ -119,7 +119,7 @@ def statistics_groups(
     fields: Sequence[DataField], entries: pa.RecordBatch, fields_of: Callable[[int], Sequence[DataField]]
 ) -> Iterator[StatisticsGroup]:
     """The entries in groups that are evaluated together; arguments as for `statistics_mask`."""
-    from paimon_pyds.metadata.evolution.file_columns import plan_evolution  # plans that ask no statistics do without
+    from paimon_pyds.metadata.evolution.file_columns import plan_evolution  # plans that read no statistics do without
 
     for rows in _groups(entries) if entries.num_rows else ():
         first = int(rows[0])
@@ -172,11 +172,11 @@ def _joined(lists: pa.ListArray) -> pa.StringArray:
 def instant_bounds(
     entries: pa.RecordBatch, options: Mapping[str, str], fields_of: Callable[[int], Sequence[DataField]]
 ) -> list[InstantBounds] | None:
-    """Of each entry, the bounds of its columns of instants; none where they are of no use. None for all of them so.
+    """For each entry the bounds of its columns of instants; empty if they are of no use. None if all are empty.
 
     Java names its time zone in ORC files with a TIMESTAMP column only. But the bounds that it writes to the manifest
-    are right where the values in the file went by the clocks of its zone, so the two together tell whether they did
-    (`formats.orc.zones`).
+    are right even if the values in the file are by the clocks of its zone, so the comparison of both shows whether they
+    are (`format.orc.zones`).
 
     ``entries``: manifest entries (`ENTRY_SCHEMA`). ``fields_of``: the columns of a schema id.
     """
@@ -222,9 +222,9 @@ def _wanted(fields: Sequence[DataField]) -> list[DataField]:
 def bucket_mask(
     predicate: Predicate, schema: TableSchema, entries: pa.RecordBatch, schemas: Callable[[], Iterable[TableSchema]]
 ) -> npt.NDArray[np.bool_] | None:
-    """Which entries lie in a bucket that a matching row can lie in; None when the predicate does not say.
+    """A mask of the entries in a bucket that can have a matching row; None if the predicate does not restrict buckets.
 
-    It says so where = or IN bind every bucket-key column, each by itself or as rows of values.
+    It restricts them if = or IN bind every bucket-key column, each by itself or as rows of values.
 
     ``predicate``: the filter, or a part of it. ``schema``: the one that the predicate is bound to. ``schemas``: gives
     all schemas of the table, see `bucket_key_fields`.
@@ -252,9 +252,9 @@ def bucket_mask(
 
 
 def bucket_key_fields(schema: TableSchema, schemas: Callable[[], Iterable[TableSchema]]) -> list[DataField] | None:
-    """The columns that tell the bucket of a row by their values; None where they don't.
+    """The columns whose values determine the bucket of a row; None if they don't.
 
-    Of CHAR columns the hashes may be of blanks, too, which formats with ``trims_char`` don't give.
+    The hashes of CHAR columns may include blanks, which formats with ``trims_char`` don't return.
 
     ``schemas``: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
     of what they were hashed as, even where their files are rewritten.
@@ -324,9 +324,9 @@ class EmbeddedAnswers:
     Attributes:
         keep: which entries may hold a match.
         selections: by bucket and file name the positions that may match, as a portable roaring bitmap.
-        rows_left_out: how many rows of the kept files can't match.
+        rows_left_out: number of rows of the remaining files that can't match.
         skips: the files that are left out.
-        index_answers: what was said of kept files, by file name; only for an explanation.
+        index_answers: the answers about the remaining files, by file name; only for an explanation.
     """
 
     keep: npt.NDArray[np.bool_]
@@ -339,7 +339,7 @@ class EmbeddedAnswers:
 def ask_embedded(
     entries: pa.RecordBatch, predicate: Predicate, devolved: Callable[[int], Predicate], *, explain: bool = False
 ) -> EmbeddedAnswers:
-    """The answers of the entries' embedded indexes; entries without one are kept whole.
+    """The answers of the entries' embedded indexes; of entries without one all rows remain.
 
     ``predicate``: the filter, for messages. ``devolved``: the filter in terms of the file of an entry, by the entry's
     row. ``explain``: note what the indexes said.
@@ -376,8 +376,8 @@ def left_out(
 ) -> list[SkippedFile]:
     """The entries that a step left out, each with the first conjunct of the filter that leaves it out by itself.
 
-    ``before``: the entries that it saw. ``after``: those that it kept. ``mask``: which entries a predicate keeps in
-    this step; None when it can't say.
+    ``before``: the entries before the step. ``after``: those after it. ``mask``: returns a mask of the entries that may
+    match a predicate in this step; None if the step can't decide.
     """
     kept = pc.is_in(before.column("file_name"), value_set=after.column("file_name"))
     dropped = before.filter(pc.invert(kept))

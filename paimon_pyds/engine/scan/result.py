@@ -29,7 +29,8 @@ _GROUP_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PruneStep:
-    """What was left after one step of planning. Bytes are those of data files; ``millis`` is what the step took."""
+    """The files and rows left after one step of planning. Bytes are those of data files; ``millis`` is the step's
+    time."""
 
     name: str
     files: int
@@ -76,7 +77,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class BucketSkew:
-    """How evenly rows lie in buckets: each is read, written and compacted by one task.
+    """How evenly rows are distributed over buckets: each is read, written and compacted by one task.
 
     Attributes:
         buckets: how many, those without a file included where their number is fixed.
@@ -93,7 +94,8 @@ class BucketSkew:
 
 
 def bucket_skew(entries: pa.RecordBatch) -> BucketSkew | None:
-    """How evenly the files of manifest entries lie in buckets; None where there is one bucket, or no such thing."""
+    """How evenly the files of manifest entries are distributed over buckets; None with one bucket, or without
+    buckets."""
     numbers = to_numpy(entries.column("bucket")).astype(np.int64)
     inside = numbers >= 0
     if not inside.any():
@@ -144,11 +146,11 @@ class ScanPlan:
     skips: tuple[SkippedFile, ...] = ()
     limit: int | None = None
     index_answers: Mapping[str, tuple[IndexAnswer, ...]] = field(default_factory=dict)
-    """What embedded indexes said, by the name of the file; noted only for an explanation."""
+    """The answers of embedded indexes, by the name of the file; only for an explanation."""
     skew: BucketSkew | None = None
-    """How evenly rows lie in the buckets of the partitions that are read; noted only for an explanation."""
+    """How evenly rows are distributed over the buckets of the partitions that are read; only for an explanation."""
     rows_in_doubt: bool = False
-    """Whether the snapshot counts other rows than its manifests: only data files can tell then."""
+    """Whether the snapshot counts other rows than its manifests: only data files have the right number then."""
     target_split_size: int = 128 << 20
     open_file_cost: int = 4 << 20
     _splits: list[tuple[Split, ...]] = field(default_factory=list, repr=False, compare=False)
@@ -176,7 +178,8 @@ class ScanPlan:
 
     @property
     def live_row_count(self) -> int | None:
-        """How many rows the files add to the table, whatever the filter; None when only reading can tell."""
+        """The number of rows that the files add to the table, whatever the filter; None if they have to be read for
+        that."""
         if self.rows_in_doubt:
             return None
         rows = self.found.numbers("row_count")
@@ -225,8 +228,7 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
 
 
 def _ranges(sizes: npt.NDArray[np.int64], target_size: int, open_file_cost: int) -> Iterator[tuple[int, int]]:
-    """What `pack` does of files of these sizes, none of which is merged with others: where each group starts and
-    ends."""
+    """The groups that `pack` makes of files of these sizes that are not merged with others: start and end of each."""
     costs = np.maximum(sizes, min(open_file_cost, _MOST_BYTES))
     if int(costs.max(initial=0)) < _MOST_BYTES // max(len(costs), 1):
         ends = [0, *np.cumsum(costs).tolist()]

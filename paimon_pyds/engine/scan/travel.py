@@ -244,7 +244,7 @@ def _left_changelogs(store: TableStore, first: int, last: int, changelog: bool) 
 
 
 def _reversed(key: str, start: int, end: int) -> OptionError:
-    return OptionError(f"{key}: the end ({end}) lies before the start ({start})")
+    return OptionError(f"{key}: the end ({end}) is before the start ({start})")
 
 
 def _millis(key: str, text: str, zone: str | None) -> int:

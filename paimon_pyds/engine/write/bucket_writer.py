@@ -34,7 +34,7 @@ class BucketWriter(Protocol):
         """Bytes of memory that `flush` would free, about: rows that wait, and those of files being written."""
 
     def spill(self) -> bool:
-        """Move rows from memory to the local disk; False where none of these wait, and only `flush` frees memory.
+        """Spill rows from memory to the local disk; False if no rows wait in memory, and only `flush` frees some.
         Raises StorageError: the local disk is full."""
 
     @property
@@ -54,8 +54,8 @@ class BucketWriter(Protocol):
 def open_bucket_writer(
     context: WriteContext, bucket: BucketFiles, threads: WriterThreads, numbers: SequenceNumbers | None = None
 ) -> BucketWriter:
-    """The writer of a bucket that the table's kind asks for. ``bucket``: which one, without files yet. ``numbers``: of
-    rows, in a table with a primary key; else None."""
+    """The writer of a bucket for the table's kind. ``bucket``: the bucket, without files yet. ``numbers``: of rows, in
+    a table with a primary key; else None."""
     if numbers is None:
         writer = AppendBucketWriter(context, bucket, threads)
         if not context.clusters_rows:

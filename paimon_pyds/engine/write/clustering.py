@@ -115,7 +115,7 @@ class ClusteredBucketWriter:
         self._files.flush()
 
     def _taken(self) -> Iterator[pa.RecordBatch]:
-        """All rows as they came; there are none afterwards."""
+        """All rows as they came; they are removed."""
         yield from self._spilled.take(0)
         self._spilled.close()
         while self._rows:

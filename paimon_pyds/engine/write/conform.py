@@ -91,8 +91,8 @@ class Conformer:
         trims_char: take off the blanks at the end of CHAR values, so that indexes, statistics and buckets are of
             the values that will be read.
         partition_keys: columns that are read from the partition, blanks and all.
-        placing: columns that say where rows go: as numbers have many NaN, these get the one that Java has. By others,
-            rows of one key, or that filters take for equal, would lie in several buckets and partitions.
+        placing: columns that determine bucket and partition: their NaN values, of which there are many, become Java's.
+            With others, rows of one key, or that are equal in filters, would be in several buckets and partitions.
         bounded: whether texts and bytes must be within their column's length; other writers may have left longer ones.
         takes_members: NULL stands for members of structs that are not there.
     """
@@ -217,8 +217,8 @@ def conform_column(
         column: the values.
         field: the column.
         table: where the table is, for errors; None to leave it out.
-        origin: of pandas whole numbers may come as floats, which it makes of integers beside NULL; of Spark floats
-            are rounded to decimals and timestamps down to a coarser unit, as Spark does when it stores them.
+        origin: from pandas whole numbers may come as floats, as it converts integers in columns with NULL; from Spark
+            floats are rounded to decimals and timestamps down to a coarser unit, as Spark does when it stores them.
         bounded: whether texts, bytes and decimals must be within the column's length.
 
     Raises:

@@ -231,7 +231,7 @@ class WriteContext:
 
     @cached_property
     def target_file_rows(self) -> int:
-        """Rows at which a file is rolled. Raises OptionError when there are none."""
+        """Rows at which a file is rolled. Raises OptionError: the option is 0 or less."""
         if self.changelog or (self.schema.primary_keys and self.file_source == FILE_SOURCE_COMPACT):
             return 2**63 - 1  # Java: class KeyValueFileWriterFactory
         rows = int(self.options.get("target-file-row-num"))
@@ -241,7 +241,7 @@ class WriteContext:
 
     @cached_property
     def file_suffix(self) -> str:
-        """What follows the dot of a data file's name."""
+        """The part of a data file's name after the dot."""
         name = str(self.options.get("file.format"))
         if self.options.get("file.suffix.include.compression"):
             compression = str(self.options.get("file.compression")).lower()
@@ -287,7 +287,7 @@ def check_files(fields: Sequence[DataField], options: Mapping[str, str]) -> None
     """Whether data files and manifests of these columns can be written as the options say.
 
     Raises:
-        OptionError: a value that is none of the option's.
+        OptionError: a value that the option does not allow.
         UnsupportedError: a compression, a type or a name that the file format can't have.
     """
     typed = TableOptions(options)

@@ -33,8 +33,8 @@ class KeyBucketWriter:
     """Writes rows in the order of their keys, the versions of each key merged by the table's engine, to level 0.
 
     Rows come with the column ``_VALUE_KIND`` after those of the table. They wait until `flush`, in memory or on the
-    local disk; each flush makes sorted files, and, as the option ``changelog-producer`` asks, changelog files with the
-    rows as they came. A row that is the only one of its key stays as it is. (Java: classes MergeTreeWriter and
+    local disk; each flush makes sorted files, and, if the option ``changelog-producer`` requires it, changelog files
+    with the rows as they came. A row that is the only one of its key stays as it is. (Java: classes MergeTreeWriter and
     SortBufferWriteBuffer.)
 
     ``bucket``: which one, without files yet.
@@ -117,7 +117,7 @@ class KeyBucketWriter:
         self._size = 0
 
     def _taken(self) -> pa.RecordBatch:
-        """The rows in memory, in one batch with the columns that a merge compares; there are none afterwards."""
+        """The rows in memory, in one batch with the columns that a merge compares; they are removed."""
         rows = one_batch(pa.Table.from_batches(self._rows))
         self._rows.clear()
         self._size = 0
@@ -141,8 +141,8 @@ class KeyBucketWriter:
 class PostponedRowsWriter(DirectWriter):
     """Writes rows that wait for their bucket, as they come, without sequence numbers and statistics of values.
 
-    Compactions take the files of one writer, which its names tell from those of others, in the order they were made.
-    (Java: class PostponeBucketFileStoreWrite.)
+    Compactions take the files of one writer, which have names of their own, in the order they were made. (Java: class
+    PostponeBucketFileStoreWrite.)
 
     ``bucket``: the one where they wait, without files yet.
     """

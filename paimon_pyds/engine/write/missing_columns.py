@@ -61,7 +61,7 @@ class MissingColumns:
             self._replaced, self._members = _replaced_columns(context)
 
     def check_names(self, missing: Sequence[str]) -> None:
-        """Refuse rows before they are there. ``missing``: columns without a default that none of them has.
+        """Refuse rows before they arrive. ``missing``: columns without a default that no row has.
         Raises SchemaError."""
         refused = [name for name in missing if name in self._replaced and self._replaced[name].fields is None]
         if refused:
@@ -72,8 +72,8 @@ class MissingColumns:
 
         Args:
             rows: with the table's columns.
-            missing: columns without a default that none of them has.
-            left_out: what single rows leave out, by the table's names of columns; no columns with a default.
+            missing: columns without a default that no row has.
+            left_out: the rows that leave out a column, by the table's names of columns; no columns with a default.
             kinds: of rows, as numbers; None where all are added.
 
         Raises:

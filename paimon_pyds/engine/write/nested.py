@@ -43,7 +43,7 @@ def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array.cast(pa.string()).cast(target)
     if t.is_floating(source) and t.is_decimal(target):
         return _decimals(array.cast(pa.float64()), target)
-    if t.is_integer(source) and t.is_decimal(target):  # Arrow asks for room for the widest integers, not for these
+    if t.is_integer(source) and t.is_decimal(target):  # Arrow needs room for the widest integers of the type
         array = array.cast(pa.decimal256(76, target.scale))
     found = array.cast(target)
     if t.is_float64(source) and t.is_float32(target):
@@ -66,7 +66,7 @@ def _decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def find_name(names: Sequence[str], wanted: str) -> int | None:
-    """The position of a name: exactly, else ignoring case when only one fits; None when there is none.
+    """The position of a name: exactly, else ignoring case if only one fits; None if no name fits.
     Raises SchemaError: several names differ from it in case only."""
     found = positions_named(wanted, names)
     if len(found) > 1:

@@ -74,7 +74,7 @@ class RowMetadataCollector(Protocol):
         """Take rows, in the order of the file, with all its columns (`RowLayout.physical`)."""
 
     def finish(self) -> RowMetadata:
-        """What is to be said of all rows taken."""
+        """The metadata of all rows taken."""
 
 
 @dataclass(slots=True)
@@ -145,7 +145,8 @@ class RollingWriter:
                 self.roll()
 
     def _step(self, batch: pa.RecordBatch) -> int:
-        """Rows between two checks of the file's size: so few that a file overshoots the target by a small part."""
+        """Rows between two checks of the file's size: few enough that a file exceeds the target by a small part
+        only."""
         return max(1, int(batch.num_rows * self._target_size / _SIZE_CHECKS / max(1, batch.nbytes)))
 
     @property

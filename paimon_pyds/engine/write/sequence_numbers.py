@@ -11,7 +11,7 @@ what is committed before them:
   its files up before it publishes them: the files are written again under their names, which nobody has seen yet. That
   costs time where two jobs write to one bucket at once, and never gives a row the place of another snapshot.
 
-Java's writers can't move theirs: one that runs beside another job gives numbers that are taken, whoever the other is.
+Java's writers can't move theirs: one that runs at the same time as any other job gives numbers that are taken.
 """
 
 from __future__ import annotations

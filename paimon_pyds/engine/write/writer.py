@@ -224,7 +224,7 @@ class TableWriter:
             return list(pool.map(lambda writer: writer.close(), writers))
 
     def _with_hashes(self, written: Sequence[BucketFiles]) -> Sequence[BucketFiles]:
-        """What was written to buckets, with the hashes of keys that are new in them."""
+        """The files written to buckets, with the hashes of keys that are new in them."""
         if self._indexed is None:
             return written
         keys = [PartitionBucket(bucket.partition, bucket.bucket) for bucket in written]

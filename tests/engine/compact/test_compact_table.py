@@ -198,7 +198,7 @@ def test_partitions_are_compacted_each_for_itself(tmp_path: Path) -> None:
         "day=__DEFAULT_PARTITION__",
     }
     assert table.compact("day = 5").files == 0
-    with pytest.raises(OptionError, match="compact takes conditions on partition columns, and id is none"):
+    with pytest.raises(OptionError, match="compact takes conditions on partition columns only, not on id"):
         table.compact("id = 1")
     with pytest.raises(PredicateError):
         table.compact("nothing = 1")

@@ -269,7 +269,7 @@ def test_partitions(tmp_path: Path) -> None:
     table.append(_rows(20))
     table.alter({"file-index.bitmap.columns": "size"})
     assert table.index.verify("color = 'c1'").files == 1
-    with pytest.raises(OptionError, match="index verify takes conditions on partition columns, and size is none"):
+    with pytest.raises(OptionError, match="index verify takes conditions on partition columns only, not on size"):
         table.index.verify("size = 1")
 
 
