@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
     from paimon_pyds.metadata.snapshot import SnapshotPublisher, TableServer
     from paimon_pyds.storage.disk_cache import LocalCache
-    from paimon_pyds.storage.pyarrow_files import ArrowFileIO, RequestCounts
+    from paimon_pyds.storage.remote import RequestCounts
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class TableStore(SchemaStore):
         """The same table, whose requests to a store are counted apart; on a local disk itself."""
         if self._sent is None:
             return self
-        other = self._over(cast("ArrowFileIO", self.io).counted(), self.branch)
+        other = self._over(cast("Any", self.io).counted(), self.branch)
         other._schemas, other._schemas_checked = self._schemas, self._schemas_checked
         return other
 

@@ -62,8 +62,8 @@ _MANY_RANGES = 64
 """Ranges from which joining them in arrays is faster."""
 OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
 """Prefixes of storage options for every kind of store; the code that uses such an option checks it."""
-_ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "oss", "obs", "hdfs", "viewfs"})
-"""Schemes that pyarrow's file systems serve."""
+_OBJECT_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "oss", "obs"})
+_HADOOP_SCHEMES = frozenset({"hdfs", "viewfs"})
 _ALTERNATIVES = {
     "cosn": "mount the bucket, or reach it by its S3-compatible endpoint (s3://… with s3.endpoint)",
     **dict.fromkeys(("wasb", "wasbs"), "use the abfss:// address of the same container"),
@@ -480,17 +480,18 @@ def open_file_io(
         from paimon_pyds.storage.local import LocalFileIO
 
         return LocalFileIO(), path
-    if scheme in _ARROW_SCHEMES:
-        from paimon_pyds.storage.pyarrow_files import ArrowFileIO
-        from paimon_pyds.storage.store_options import family
+    if scheme in _HADOOP_SCHEMES:
+        from paimon_pyds.storage.hdfs import HdfsFileIO
 
-        if family(scheme) != "hdfs" and find_spec("obstore"):
-            from paimon_pyds.storage.object_store import ObjectStoreFileIO
+        return HdfsFileIO(path, storage_options), path
+    if scheme in _OBJECT_SCHEMES:
+        if find_spec("obstore") is None:
+            raise UnsupportedError(
+                f"tables on {scheme}:// need obstore", path=path, hint="pip install 'paimon-pyds[cloud]'"
+            )
+        from paimon_pyds.storage.object_store import ObjectStoreFileIO
 
-            store = ObjectStoreFileIO(path, storage_options)
-            if store.served:
-                return store, path
-        return ArrowFileIO(path, storage_options), path
+        return ObjectStoreFileIO(path, storage_options), path
     raise UnsupportedError(
         f"storage of scheme {scheme}:// is not supported",
         path=path,
@@ -504,7 +505,7 @@ def options_of_store(location: str, storage_options: Mapping[str, str]) -> dict[
     Those that it would refuse are left out: a server may give some that only Java's file systems know.
     """
     location = normalise_location(location)
-    if scheme_of(location) not in _ARROW_SCHEMES:
+    if scheme_of(location) not in _OBJECT_SCHEMES | _HADOOP_SCHEMES:
         return {}
     from paimon_pyds.storage.store_options import concerns, is_known
 

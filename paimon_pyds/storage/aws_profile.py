@@ -1,5 +1,5 @@
 """Credentials, region and endpoint by the shared configuration files of AWS (``~/.aws``), which obstore does not read,
-and by the environment.
+and by the environment. Keys of roles, SSO and programs come from obstore's providers, which need boto3.
 
 Files and names are those of the "AWS SDKs and Tools Reference Guide", "Shared config and credentials files" and
 "Service-specific endpoints".
@@ -12,13 +12,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from typing import Any
 
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import raise_alone
 from paimon_pyds.errors import OptionError
 
+CredentialProvider = Callable[[], dict[str, Any]]
 _BY_REQUEST = frozenset({"role_arn", "credential_process", "sso_session", "sso_start_url", "login_session"})
 """Settings of profiles whose keys come from a service or a program."""
 _REREAD = timedelta(minutes=15)
@@ -40,21 +40,12 @@ class Profile:
     def region(self) -> str | None:
         return self.settings.get("region")
 
-    @property
-    def needs_boto3(self) -> bool:
-        """Whether the keys are not in the files, but come from what they name."""
-        return not self._has_keys and not _BY_REQUEST.isdisjoint(self.settings)
-
-    @property
-    def readable(self) -> bool:
-        """Whether keys that the profile has can be had on this machine."""
-        return not self.needs_boto3 or find_spec("boto3") is not None
-
-    def credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """What obstore calls for keys, now and when they expire; None where the profile has none."""
+    def credentials(self) -> CredentialProvider | None:
+        """What obstore calls for keys, now and when they expire; None where the profile has none.
+        Raises OptionError: boto3, which they need, is not installed, or gives no keys."""
         if self._has_keys:
             return self._stored_keys
-        return _of_boto3(self.name) if self.needs_boto3 else None
+        return None if _BY_REQUEST.isdisjoint(self.settings) else _by_boto3(self._provided_keys, f"profile {self.name}")
 
     @property
     def _has_keys(self) -> bool:
@@ -68,6 +59,13 @@ class Profile:
             "token": settings.get("aws_session_token"),
             "expires_at": datetime.now(UTC) + _REREAD,
         }
+
+    def _provided_keys(self) -> dict[str, Any]:
+        import boto3
+        from obstore.auth.boto3 import Boto3CredentialProvider
+
+        # A session reads the files once.
+        return {**Boto3CredentialProvider(boto3.Session(profile_name=self.name), ttl=_REREAD)()}
 
 
 def current_profile(name: str | None = None) -> Profile:
@@ -120,24 +118,44 @@ def configured_endpoint(region: str | None) -> str | None:
     return f"https://s3.{region or 'us-east-1'}.amazonaws.com"
 
 
-def _of_boto3(name: str) -> Callable[[], dict[str, Any]]:
-    import boto3
-    from botocore.exceptions import BotoCoreError
+def role_credentials(role: str, arguments: Mapping[str, Any]) -> CredentialProvider:
+    """What obstore calls for the keys of a role, which the keys of options, environment or profile may take on.
 
-    try:
-        keys = boto3.Session(profile_name=name).get_credentials()
-    except BotoCoreError as error:
-        raise_alone(OptionError(f"no keys of the AWS profile {name}: {error}", hint="sign in again: aws sso login"))
-    if keys is None:
-        raise OptionError(f"no keys of the AWS profile {name}", hint="look at it with: aws configure list")
+    Args:
+        role: its ARN.
+        arguments: of `paimon_pyds.storage.store_options.client_arguments`.
+
+    Raises:
+        OptionError: boto3 is not installed, or the role gives no keys.
+    """
 
     def fetch() -> dict[str, Any]:
-        frozen = keys.get_frozen_credentials()
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": datetime.now(UTC) + _REREAD,
-        }
+        import boto3
+        from obstore.auth.boto3 import StsCredentialProvider
 
-    return fetch
+        names = ("access_key_id", "secret_access_key", "session_token")
+        own = {f"aws_{name}": arguments[name] for name in names if name in arguments}
+        session = boto3.Session(**own, region_name=arguments.get("region"))
+        keys: dict[str, Any] = {**StsCredentialProvider(session, RoleArn=role, RoleSessionName="paimon-pyds")()}
+        # obstore takes no other zone than this one, and boto3 has its own
+        return keys | {"expires_at": keys["expires_at"].astimezone(UTC)}
+
+    return _by_boto3(fetch, f"role {role}")
+
+
+def _by_boto3(fetch: CredentialProvider, whose: str) -> CredentialProvider:
+    """The same, whose errors are ours; it is tried at once, as obstore would repeat what an error of it says."""
+    try:
+        import obstore.auth.boto3  # noqa: F401
+    except ImportError:
+        raise_alone(
+            OptionError(f"keys of the AWS {whose} need boto3", hint="pip install 'paimon-pyds[aws]', or give keys")
+        )
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    first = []
+    try:
+        first.append(fetch())
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise_alone(OptionError(f"no keys of the AWS {whose}: {error}", hint="sign in again: aws sso login"))
+    return lambda: first.pop() if first else fetch()

@@ -36,18 +36,18 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, missing_file, scheme_of
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
-from paimon_pyds.storage.pyarrow_files import ONLY_OBSTORE, ArrowFileIO
-from paimon_pyds.storage.s3_listing import NoListError, names_more
-from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, is_served, store_client
-from paimon_pyds.storage.store_options import S3_LIKE, check_account_key, family, option_prefix
+from paimon_pyds.storage.remote import RemoteFileIO
+from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, marker_client, store_client
+from paimon_pyds.storage.store_options import S3_LIKE, family, option_prefix
+from paimon_pyds.storage.whole_listing import NoListError, Witness, is_whole
 
 _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
 """The same after a store could not be reached: the clean-up does not wait as long again. In seconds."""
 _BRIEF_SECONDS = 10
 _TRIES = 5
 _JOINED_GAP = 1 << 20
-_PAGE = 1000
-"""Names of a listing that come at once."""
+_MARKER = ".directory"
+"""An empty object that makes a directory of what has none."""
 _NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
 """What says that a store knows no conditional put; other failures say nothing of it."""
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
@@ -59,42 +59,21 @@ _first_process = 0
 """The process in which obstore's threads run: they don't survive a fork, and a request would wait forever."""
 
 
-class ObjectStoreFileIO(ArrowFileIO):
-    """FileIO over obstore; options and addresses are those of `ArrowFileIO`, which does what only concerns markers of
-    directories. A client is made for each process."""
+class ObjectStoreFileIO(RemoteFileIO):
+    """FileIO over obstore. A client is made for each process. Raises: as `RemoteFileIO`."""
 
     requests_at_once = REQUESTS_AT_ONCE
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
         super().__init__(root, options)
+        self._kind = family(scheme_of(root))
         self._stores: dict[tuple[str, bool, bool], Any] = {}
         self._unreachable_until = 0.0
         self._timeouts = {name: self._arguments.get(name, seconds) for name, seconds in TIMEOUTS.items()}
         self._lock: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
-        check_account_key(self._arguments, root)
-        place = (family(scheme_of(root)), root.partition("://")[2].partition("/")[0].partition("@")[2])
+        place = (self._kind, root.partition("://")[2].partition("/")[0].partition("@")[2])
         ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k.upper().endswith("_PROXY"))
         self._made_of = sha256(repr((place, sorted(self._arguments.items()), ambient)).encode()).digest()
-
-    @property
-    def served(self) -> bool:
-        """Whether obstore knows what all options mean, and gets the keys that the environment names."""
-        return is_served(self._root, self._arguments)
-
-    @property
-    def _has_directories(self) -> bool:
-        """Whether empty directories may be there that obstore does not see."""
-        return family(scheme_of(self._root)) == "azure" and self._arrow_connects
-
-    @property
-    def _arrow_connects(self) -> bool:
-        return ONLY_OBSTORE.isdisjoint(self._arguments)
-
-    def __repr__(self) -> str:
-        return f"ObjectStoreFileIO({scheme_of(self._root)}://…)"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (ObjectStoreFileIO, (self._root, self._options | self._cache_options))
 
     def _locate(self, path: str, *, retries: bool = True) -> tuple[Any, str]:
         """The client of the path's bucket, and the key; without ``retries`` one that sends each request once."""
@@ -164,7 +143,7 @@ class ObjectStoreFileIO(ArrowFileIO):
 
     def _unreachable(self, action: str, path: str, reason: str) -> StorageError:
         waits = ", ".join(f"{name.replace('_', '-')} {seconds} s" for name, seconds in self._timeouts.items())
-        prefix = option_prefix(family(scheme_of(self._root)))
+        prefix = option_prefix(self._kind)
         fault = StorageError(
             f"can't {action}, the store can't be reached: {reason}",
             path=path,
@@ -181,6 +160,7 @@ class ObjectStoreFileIO(ArrowFileIO):
         with self._requests("read", path):
             data = bytes(obstore.get(store, key).bytes())
         self.counts.add(len(data))
+        self._witness(path).seen(key)
         return data
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -226,7 +206,9 @@ class ObjectStoreFileIO(ArrowFileIO):
         store, key = self._locate(path)
         self.counts.add()
         with self._requests("look up", path):
-            return int(obstore.head(store, key)["size"])
+            size = int(obstore.head(store, key)["size"])
+        self._witness(path).seen(key)
+        return size
 
     def read_start(self, path: str, length: int) -> tuple[bytes, int]:
         """The first bytes and the size of an object, by one request."""
@@ -236,6 +218,7 @@ class ObjectStoreFileIO(ArrowFileIO):
                 found = obstore.get(store, key, options={"range": (0, length)})
                 data = bytes(found.bytes())
             self.counts.add(len(data))
+            self._witness(path).seen(key)
             return data, int(found.meta["size"])
         except MissingFileError:
             raise
@@ -257,7 +240,10 @@ class ObjectStoreFileIO(ArrowFileIO):
                     break
             else:
                 raise _cut_short(path)
-        return self._has_directories and super().exists(path)
+            if self._kind == "azure" and key:  # an empty directory, where an account has them
+                above = obstore.list_with_delimiter(store, f"{parent}/" if (parent := key.rpartition("/")[0]) else None)
+                return any(prefix.rstrip("/") == key for prefix in above["common_prefixes"])
+        return False
 
     def list(self, path: str) -> list[FileStatus]:
         """The objects and prefixes directly below a prefix, by name; empty without any."""
@@ -283,32 +269,30 @@ class ObjectStoreFileIO(ArrowFileIO):
         ]
         for item in found["objects"]:
             name = item["path"].rpartition("/")[2]
-            if item["path"] != key:  # the marker of the directory itself
+            if item["path"] != key and name != _MARKER:  # nor what stands for the directory itself
                 modified = int(item["last_modified"].timestamp() * 1000)
                 entries.append(FileStatus(f"{base}/{name}", name, item["size"], False, modified))
         return sorted(entries, key=lambda entry: entry.name)
 
     def _is_whole(self, path: str, store: Any, key: str, names: Sequence[str]) -> bool:
-        """Whether a listing that ends with a page, or names nothing, was all there is: see `second_look`. Raises
-        StorageError: the store does not answer listings with lists.
-
-        ``names``: of the objects, and for directories what is behind all that they hold.
-        """
-        if len(names) % _PAGE or family(scheme_of(self._root)) not in S3_LIKE:
+        """Whether a listing that ends with a page, or names nothing, was all there is: see `whole_listing`. Raises
+        StorageError: the store does not answer listings with lists."""
+        if self._kind not in S3_LIKE:
             return True
-        after, reason = max(names, default=""), ""
         for pause in self._pauses():
             self.counts.add()
-            try:
-                return not names_more(store, f"{key}/" if key else "", after, self._timeouts["request_timeout"])
-            except NoListError as error:
-                reason = redact(str(error), self._secrets)
+            with suppress(NoListError):
+                return is_whole(store, key, names, self._witness(path))
             time.sleep(pause)
         raise StorageError(
-            f"can't list: what the store answers is no list ({reason})",
+            "can't list: what the store answers is no list, as objects that are there are missing in it",
             path=path,
             hint="check the endpoint: a proxy or a console may answer there; else try again",
         )
+
+    def _witness(self, path: str) -> Witness:
+        bucket = "/".join(path.split("/", 3)[:3])
+        return Witness((self._made_of, bucket), lambda key: is_file(self, f"{bucket}/{key}"))
 
     # ------------------------------------------------------------------------------------------------- writing
 
@@ -318,11 +302,8 @@ class ObjectStoreFileIO(ArrowFileIO):
         return NewObject(self.send, self.delete, path)
 
     def make_dir(self, path: str) -> None:
-        """Make a marker of a directory, whose name obstore can't spell; where pyarrow can't connect an object in it."""
-        if self._arrow_connects:
-            super().make_dir(path)
-        else:
-            self.replace(f"{path}/.directory", b"")
+        """Make an object in the directory, as stores have none that are empty."""
+        self.replace(f"{path}/{_MARKER}", b"")
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create the object in one atomic step; False when it is there already.
@@ -465,19 +446,19 @@ class ObjectStoreFileIO(ArrowFileIO):
 
     def rename(self, source: str, target: str) -> None:
         """Give an object another name: the store copies it, and shows the copy when it is whole; then the old one goes.
-        Two concurrent renames to one name may both succeed. Directories are as in `ArrowFileIO`."""
+        Two concurrent renames to one name may both succeed.
+        Raises AlreadyExistsError: the target is there; UnsupportedError: stores have no directories to rename."""
         if not is_file(self, source):
-            return super().rename(source, target)
+            raise UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
         if is_file(self, target):
             raise AlreadyExistsError("the target of a rename already exists", path=target)
         store, key = self._locate(source)
         with self._requests("rename", source):
             obstore.copy(store, key, self._locate(target)[1])
         self.delete([source])
-        return None
 
     def delete_tree(self, path: str) -> None:
-        """Remove what is below a prefix; then the markers of directories, whose names obstore can't spell."""
+        """Remove what is below a prefix; then the objects that stand for directories."""
         store, key = self._locate(path)
         below = f"{key}/" if key else None
         with suppress(FileNotFoundError), self._requests("delete", path):
@@ -489,11 +470,11 @@ class ObjectStoreFileIO(ArrowFileIO):
                     break
             else:
                 raise _cut_short(path)
-            bucket = path.rstrip("/").removesuffix(key).rstrip("/")
-            for marker in sorted(markers, reverse=True) if self._arrow_connects else ():
-                super().delete_tree(f"{bucket}/{marker}")
-        if self._has_directories:
-            super().delete_tree(path)
+            if self._kind == "azure":
+                _delete_directories(store, key)
+                return
+            for marker in sorted(markers, reverse=True):
+                obstore.delete(marker_client(store, marker), "")
 
 
 class _UnknownOutcomeError(Exception):
@@ -515,6 +496,15 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[int]:
         else:
             found.append([offset, offset + length])
     return [stop - start for start, stop in found]
+
+
+def _delete_directories(store: Any, key: str) -> None:
+    """Remove directories of Azure, from which the files are gone: real ones, and objects that stand for them."""
+    for directory in obstore.list_with_delimiter(store, f"{key}/" if key else None)["common_prefixes"]:
+        _delete_directories(store, directory.rstrip("/"))
+    if key:
+        with suppress(FileNotFoundError, exceptions.NotFoundError):
+            obstore.delete(store, key)
 
 
 def _cut_short(path: str) -> StorageError:

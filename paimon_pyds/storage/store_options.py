@@ -29,50 +29,54 @@ _PREFIXES = {
 }
 """What the names of a kind of store begin with; the first is what they are looked up by."""
 _PATH_STYLE = "s3.path-style-access"
+ENDPOINTS = ("aws_endpoint_url_s3", "base_url", "endpoint")
+"""The arguments that name an endpoint. The first is the only one of obstore's for S3 that wins against variables of the
+environment."""
+_TIMEOUTS = ("request-timeout", "connect-timeout", "retry-timeout")
 _ARGUMENTS = {
-    _PATH_STYLE: "force_virtual_addressing",
-    "s3.access-key": "access_key",
-    "s3.secret-key": "secret_key",
+    _PATH_STYLE: "virtual_hosted_style_request",
+    "s3.access-key": "access_key_id",
+    "s3.secret-key": "secret_access_key",
     "s3.session-token": "session_token",
     "s3.region": "region",
-    "s3.endpoint": "endpoint_override",
+    "s3.endpoint": "aws_endpoint_url_s3",
     "s3.role-arn": "role_arn",
-    "s3.anonymous": "anonymous",
-    "gs.access-token": "access_token",
-    "gs.anonymous": "anonymous",
-    "gs.endpoint": "endpoint_override",
+    "s3.anonymous": "skip_signature",
+    "gs.access-token": "bearer_token",
+    "gs.anonymous": "skip_signature",
+    "gs.endpoint": "base_url",
     "gs.project-id": "project_id",
     "gs.auth.service.account.json.keyfile": "service_account",
     "gs.auth.type": "authentication",
     "azure.account-name": "account_name",
     "azure.account-key": "account_key",
-    "azure.sas-token": "sas_token",
+    "azure.sas-token": "sas_key",
     "azure.tenant-id": "tenant_id",
     "azure.client-id": "client_id",
     "azure.client-secret": "client_secret",
-    "azure.endpoint": "endpoint_override",
+    "azure.endpoint": "endpoint",
     "azure.account.auth.type": "authentication",
     "azure.account.oauth.provider.type": "authentication",
     "azure.account.oauth2.client.endpoint": "oauth_endpoint",
-    "fs.oss.endpoint": "endpoint_override",
-    "fs.oss.accesskeyid": "access_key",
-    "fs.oss.accesskeysecret": "secret_key",
+    "fs.oss.endpoint": "aws_endpoint_url_s3",
+    "fs.oss.accesskeyid": "access_key_id",
+    "fs.oss.accesskeysecret": "secret_access_key",
     "fs.oss.securitytoken": "session_token",
     "fs.oss.region": "region",
-    "fs.obs.endpoint": "endpoint_override",
-    "fs.obs.access.key": "access_key",
-    "fs.obs.secret.key": "secret_key",
+    "fs.obs.endpoint": "aws_endpoint_url_s3",
+    "fs.obs.access.key": "access_key_id",
+    "fs.obs.secret.key": "secret_access_key",
     "fs.obs.session.token": "session_token",
     **{
         f"{prefix}.{name}": name.replace("-", "_")
         for prefix in ("s3", "gs", "azure", "fs.oss", "fs.obs")
-        for name in ("request-timeout", "connect-timeout", "retry-timeout")
+        for name in _TIMEOUTS
     },
     "hdfs.user": "user",
     "hdfs.replication": "replication",
     "hdfs.kerberos-ticket": "kerb_ticket",
 }
-"""Arguments of pyarrow's file systems, and of `object_store`, by the names of storage options."""
+"""Settings of obstore's clients, and arguments of pyarrow's for HDFS, by the names of storage options."""
 _ALIASES = {
     "s3.access.key": "s3.access-key",
     "s3.secret.key": "s3.secret-key",
@@ -102,7 +106,7 @@ _AUTHENTICATION: dict[str, dict[str, dict[str, Any]]] = {
         "application_default": {},
         "compute_engine": {},
         "service_account_json_keyfile": {},
-        "unauthenticated": {"anonymous": True},
+        "unauthenticated": {"skip_signature": True},
     },
     "azure.account.auth.type": {"sharedkey": {}, "oauth": {}, "sas": {}},
     "azure.account.oauth.provider.type": {
@@ -112,26 +116,26 @@ _AUTHENTICATION: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 """Ways to identify oneself that clients find by what else is given, and what one of them is to a client."""
-_FLAGS = frozenset({"anonymous"})
+_FLAGS = frozenset({"skip_signature"})
 _NUMBERS = frozenset({"request_timeout", "connect_timeout", "retry_timeout", "replication"})
-_NOT_TEXTS = _FLAGS | _NUMBERS | {"force_virtual_addressing"}
+_NOT_TEXTS = _FLAGS | _NUMBERS | {"virtual_hosted_style_request"}
 _OF_ACCOUNT = re.compile(r"\.([a-z0-9]+)\.(?:dfs|blob)\.[a-z0-9.]+\Z")
 """Ends of names that hold for one account of Azure."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _TENANT = re.compile(r"https://([\w.-]+)/([\w.-]+)/oauth2/(?:v2\.0/)?token\Z")
 _VARIABLES = {
     "oss": {
-        "access_key": "OSS_ACCESS_KEY_ID",
-        "secret_key": "OSS_ACCESS_KEY_SECRET",
+        "access_key_id": "OSS_ACCESS_KEY_ID",
+        "secret_access_key": "OSS_ACCESS_KEY_SECRET",
         "session_token": "OSS_SESSION_TOKEN",
     },
     "obs": {
-        "access_key": "OBS_ACCESS_KEY_ID",
-        "secret_key": "OBS_SECRET_ACCESS_KEY",
+        "access_key_id": "OBS_ACCESS_KEY_ID",
+        "secret_access_key": "OBS_SECRET_ACCESS_KEY",
         "session_token": "OBS_SECURITY_TOKEN",
     },
 }
-"""Environment variables of the vendors' own tools, for stores of which pyarrow and obstore know none."""
+"""Environment variables of the vendors' own tools, for stores of which obstore knows none."""
 
 
 def family(scheme: str) -> str:
@@ -187,7 +191,7 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         argument: os.environ[name] for argument, name in _VARIABLES.get(kind, {}).items() if name in os.environ
     }
-    if {"access_key", "secret_key"} & {_ARGUMENTS[_plain_name(key)] for key in options}:
+    if {"access_key_id", "secret_access_key"} & {_ARGUMENTS[_plain_name(key)] for key in options}:
         arguments = {}
     check_texts({**options, **arguments})
     for key, value in options.items():
@@ -195,12 +199,15 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
         argument = _ARGUMENTS[name]
         if argument not in _NOT_TEXTS:
             _check_text(key, value)
-        if argument == "endpoint_override" and "@" in value.rpartition("://")[2].partition("/")[0]:
+        if argument in ENDPOINTS and "@" in value.rpartition("://")[2].partition("/")[0]:
             raise OptionError(
                 f"credentials in the address of {key} are not taken", hint="give them as storage options of their own"
             )
-        if argument == "force_virtual_addressing":
-            # pyarrow addresses by path by default; only the opposite has to be set.
+        if argument == "account_key" and not _BASE64.fullmatch(value):
+            raise OptionError(
+                "azure.account-key is not base64", path=root, hint="copy the whole access key of the storage account"
+            )
+        if argument == "virtual_hosted_style_request":
             arguments[argument] = not _flag(key, value)
         elif argument == "authentication":
             arguments |= _authentication(key, name, value)
@@ -211,10 +218,10 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
                 _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
             )
     endpoint = None
-    if kind == "s3" and "endpoint_override" not in arguments:
+    if kind == "s3" and ENDPOINTS[0] not in arguments:
         endpoint = configured_endpoint(arguments.get("region"))
     if endpoint is not None:
-        arguments["endpoint_override"] = endpoint
+        arguments[ENDPOINTS[0]] = endpoint
     return _of_vendor(kind, arguments) if kind in _VARIABLES else arguments
 
 
@@ -231,14 +238,6 @@ def check_texts(given: Mapping[str, object]) -> None:
                 f"{name} has a line break or another control character",
                 hint="look at the end of what was copied or read",
             )
-
-
-def check_account_key(arguments: Mapping[str, Any], root: str) -> None:
-    """Raise OptionError for a key of an Azure account that isn't base64; the error doesn't show it."""
-    if not _BASE64.fullmatch(arguments.get("account_key") or ""):  # Microsoft's library ends the process
-        raise OptionError(
-            "azure.account-key is not base64", path=root, hint="copy the whole access key of the storage account"
-        )
 
 
 def _plain_name(key: str) -> str:
@@ -259,8 +258,8 @@ def _of_vendor(kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
     (Sources: "Use AWS SDKs to access OSS" of Alibaba Cloud: ``s3.oss-{region}.aliyuncs.com``, the bucket within the
     host's name; "Regions and Endpoints" of Huawei Cloud: ``obs.{region}.myhuaweicloud.com``.)
     """
-    endpoint = arguments.get("endpoint_override", "")
-    if not endpoint or not {"access_key", "secret_key"} <= arguments.keys():
+    endpoint = arguments.get(ENDPOINTS[0], "")
+    if not endpoint or not {"access_key_id", "secret_access_key"} <= arguments.keys():
         names = ", ".join(
             n for n in _ARGUMENTS if n.startswith(_PREFIXES[kind]) and not n.endswith(("token", "region", "timeout"))
         )
@@ -268,10 +267,10 @@ def _of_vendor(kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
     scheme, _, host = endpoint.rpartition("://")
     found = re.match(r"(?:s3\.)?oss-([a-z0-9-]+?)(?:-internal)?\.aliyuncs\.com|obs\.([a-z0-9-]+)\.myhuawei", host)
     if found and found[1] and not host.startswith("s3."):
-        arguments["endpoint_override"] = f"{scheme or 'https'}://s3.{host}"
+        arguments[ENDPOINTS[0]] = f"{scheme or 'https'}://s3.{host}"
     arguments.setdefault("region", (found[1] or found[2]) if found else "us-east-1")
     numeric = re.fullmatch(r"[\d.]+(:\d+)?|localhost(:\d+)?", host)
-    return {"force_virtual_addressing": numeric is None, **arguments}
+    return {"virtual_hosted_style_request": numeric is None, **arguments}
 
 
 def _authentication(key: str, name: str, value: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.evaluate import OPEN_INDEXES, open_embedded_index, open_side_index
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.pyarrow_files import ArrowFileIO
+from paimon_pyds.storage.object_store import ObjectStoreFileIO
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
@@ -121,13 +121,13 @@ def test_another_identity_reads_for_itself(table: pp.Table) -> None:
 
 
 def test_object_stores_are_known_by_what_they_are_reached_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    def io(**options: str) -> ArrowFileIO:
-        return ArrowFileIO("s3://bucket/t", {f"s3.{k.replace('_', '-')}": v for k, v in options.items()})
+    def io(**options: str) -> ObjectStoreFileIO:
+        return ObjectStoreFileIO("s3://bucket/t", {f"s3.{k.replace('_', '-')}": v for k, v in options.items()})
 
     mine = io(access_key="me", secret_key="mine")
     assert mine == io(access_key="me", secret_key="mine")
     assert hash(mine) == hash(io(access_key="me", secret_key="mine"))
-    assert mine not in (io(access_key="me", secret_key="yours"), io(), ArrowFileIO("s3://other/t", {}))
+    assert mine not in (io(access_key="me", secret_key="yours"), io(), ObjectStoreFileIO("s3://other/t", {}))
     before = io()
     assert before == io()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody else")

@@ -27,7 +27,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import disk_cache as local_cache
 from paimon_pyds.storage.disk_cache import LocalCache
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.pyarrow_files import ArrowFileIO
+from paimon_pyds.storage.object_store import ObjectStoreFileIO
 
 NAME = "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
 ON = {"local-cache.enabled": "true"}
@@ -252,7 +252,7 @@ def test_keys_of_stores_have_the_endpoint_and_no_secret(tmp_path: Path) -> None:
     cache, path = LocalCache(str(tmp_path), 1 << 20), f"s3://bucket/t/manifest/{NAME}"
 
     def key(**options: str) -> bytes | None:
-        io = ArrowFileIO("s3://bucket/t", {f"s3.{k.replace('_', '-')}": v for k, v in options.items()})
+        io = ObjectStoreFileIO("s3://bucket/t", {f"s3.{k.replace('_', '-')}": v for k, v in options.items()})
         assert "hush" not in io.version(path)
         return cache.key(io, path, 1)
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
-from paimon_pyds.storage import aws_profile, open_file_io
+from paimon_pyds.errors import OptionError, StorageError
+from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
-from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 from support.s3_server import Server, serving
 
 pytest.importorskip("moto.server")
@@ -74,13 +73,32 @@ def test_keys_that_a_program_gives(server: Server, home: Path, monkeypatch: pyte
     (home / "keys.json").write_text(given)
     (home / "config").write_text(f"[default]\ncredential_process = cat {home / 'keys.json'}\n")
     assert _signed(server) == "made us-east-1 st"
-    monkeypatch.setattr(aws_profile, "find_spec", lambda _: None)
+    (home / "keys.json").write_text(given.replace("made", "renewed"))
+    assert _signed(server) == "renewed us-east-1 st"
+    monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)
     root, options = server.bucket(), server.options()
     io, _ = open_file_io(root, {"s3.endpoint": server.address})
-    assert type(io) is ArrowFileIO
-    with pytest.raises(UnsupportedError, match="boto3"):
+    with pytest.raises(OptionError, match=r"profile default need boto3 .*paimon-pyds\[aws\]"):
         io.create_if_absent(f"{root}/s", b"")
-    assert isinstance(open_file_io(root, options)[0], ObjectStoreFileIO)
+    open_file_io(root, options)[0].replace(f"{root}/x", b"1")
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["keys in options", "a profile"])
+def test_keys_of_a_role(server: Server, home: Path, monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    pytest.importorskip("boto3")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.address)
+    (home / "config").write_text(f"[default]\nregion = eu-west-1\n{KEYS.format('other')}")
+    role = {"s3.role-arn": "arn:aws:iam::123456789012:role/reader"}
+    options = server.options(**role) if given else {"s3.endpoint": server.address, **role}
+    root = server.bucket()
+    io, _ = open_file_io(root, options)
+    assert io.create_if_absent(f"{root}/x", b"1") and io.read_bytes(f"{root}/x") == b"1"
+    asked, sent = server.headers[1], server.headers[-1]
+    assert f"Credential={'someone' if given else 'other'}/" in asked["HTTP_AUTHORIZATION"]
+    assert "Credential=ASIA" in sent["HTTP_AUTHORIZATION"] and sent["HTTP_X_AMZ_SECURITY_TOKEN"]
+    monkeypatch.setattr(server, "keys", {"nobody"})
+    with pytest.raises(OptionError, match="no keys of the AWS role"):
+        open_file_io(f"{root}/other", options)[0].read_bytes(f"{root}/other/x")
 
 
 def test_profiles_that_are_wrong(server: Server, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,16 @@ def test_listing_and_directories(io: ObjectStoreFileIO, root: str) -> None:
     assert not io.exists(f"{root}/d")
 
 
+def test_objects_that_stand_for_directories_go_with_a_tree(server: Server, io: ObjectStoreFileIO, root: str) -> None:
+    """Hadoop makes them; their names end with a slash, which obstore takes away."""
+    for name in ("d/", "d/sub/", "d/p=a%b c/", "d2/"):
+        server.put(f"{root}/{name}")
+    io.write_bytes(f"{root}/d/sub/x", b"1")
+    assert io.exists(f"{root}/d/p=a%b c") and [(e.name, e.is_dir) for e in io.list(root)] == [("d", True), ("d2", True)]
+    io.delete_tree(f"{root}/d")
+    assert [e.name for e in io.list(root)] == ["d2"] and not io.exists(f"{root}/d")
+
+
 def test_new_objects(io: ObjectStoreFileIO, root: str) -> None:
     assert io.create_if_absent(f"{root}/s", b"1") and not io.create_if_absent(f"{root}/s", b"1")
     assert [e.name for e in io.list(root)] == ["s"]

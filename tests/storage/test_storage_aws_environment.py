@@ -10,9 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
-from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 from support.s3_server import ACCESS_KEY, SECRET_KEY, Server, serving
 from support.servers import forwarding
 
@@ -107,30 +105,18 @@ def test_options_win(case: str, server: Server, home: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("how", ["variable", "profile"])
-@pytest.mark.parametrize("own", [ObjectStoreFileIO, ArrowFileIO])
-def test_endpoints_that_are_to_be_ignored(
-    own: type[ArrowFileIO], how: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endpoints_that_are_to_be_ignored(how: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (GLOBAL, OF_S3, "AWS_ENDPOINT"):
         monkeypatch.setenv(name, ELSEWHERE)
     text = "[default]\nregion = eu-west-1\nendpoint_url = http://127.0.0.1:9\n"
     (home / "config").write_text(text + ("ignore_configured_endpoint_urls = true\n" if how == "profile" else ""))
     if how == "variable":
         monkeypatch.setenv(IGNORED, "true")
-    assert own("s3://b/t")._arguments["endpoint_override"] == "https://s3.eu-west-1.amazonaws.com"
+    assert ObjectStoreFileIO("s3://b/t")._arguments["aws_endpoint_url_s3"] == "https://s3.eu-west-1.amazonaws.com"
 
 
 def test_without_any_the_clients_find_amazon_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "endpoint_override" not in ObjectStoreFileIO("s3://b/t")._arguments
+    assert not ObjectStoreFileIO("s3://b/t")._arguments
     monkeypatch.setenv(GLOBAL, ELSEWHERE)
     for other in ("gs://b/t", "abfss://c@a.dfs.core.windows.net/t"):
-        assert "endpoint_override" not in ObjectStoreFileIO(other)._arguments
-
-
-def test_a_client_of_pyarrow_goes_there_too(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket = server.bucket()
-    monkeypatch.setenv(OF_S3, server.address)
-    monkeypatch.setenv(GLOBAL, ELSEWHERE)
-    io, _ = open_file_io(bucket)
-    io.replace(f"{bucket}/x", b"1")
-    assert ArrowFileIO(bucket).read_bytes(f"{bucket}/x") == b"1"
+        assert not ObjectStoreFileIO(other)._arguments

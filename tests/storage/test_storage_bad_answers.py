@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 import pytest
@@ -18,9 +17,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.storage import object_store, open_file_io
-from paimon_pyds.storage.object_store import ObjectStoreFileIO
-from paimon_pyds.storage.store_clients import listing_address
+from paimon_pyds.storage import object_store, open_file_io, whole_listing
 from support.s3_server import BEFORE, Respond, Server, serving
 from support.servers import forwarding
 
@@ -290,7 +287,7 @@ def test_a_listing_that_is_answered_with_something_else(server: Server) -> None:
 def test_a_listing_whose_second_page_is_something_else(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     root, whole, left = server.bucket(), server.app, [0]
     io, _ = open_file_io(root, server.options())
-    monkeypatch.setattr(object_store, "_PAGE", 3)
+    monkeypatch.setattr(whole_listing, "PAGE", 3)
     names = [f"a b+{i}é" for i in range(6)]
     for name in names:
         io.write_bytes(f"{root}/d/{name}", b"1")
@@ -327,24 +324,6 @@ def test_listings_of_nothing_are_looked_at_as_they_are_asked_for(server: Server)
         assert len(server.requests) - begin == 4
         assert not io.exists(f"{root}/a")
     io, _ = open_file_io(root, server.options())
-    io.make_dir(f"{root}/marked")
-    assert io.list(f"{root}/marked") == []
-
-
-@pytest.mark.parametrize(
-    ("options", "begin"),
-    [
-        ({"s3.region": "eu-west-1"}, "https://s3.eu-west-1.amazonaws.com/b?"),
-        ({"s3.region": "eu-west-1", "s3.path-style-access": "false"}, "https://b.s3.eu-west-1.amazonaws.com/?"),
-        ({"s3.endpoint": "https://h:9", "s3.path-style-access": "true"}, "https://h:9/b?"),
-        ({"s3.endpoint": "https://h:9", "s3.path-style-access": "false"}, "https://b.h:9/?"),
-        ({"s3.endpoint": "https://h:9/in/it", "s3.session-token": "t+/="}, "https://h:9/in/it/b?"),
-    ],
-)
-def test_addresses_of_listings(options: dict[str, str], begin: str) -> None:
-    io, _ = open_file_io("s3://b/t", {"s3.access-key": "someone", "s3.secret-key": "hush-hush", **options})
-    address = listing_address(cast("ObjectStoreFileIO", io)._locate("s3://b/t")[0], "a b/é+%/", "a b/é+%/x")
-    assert address.startswith(begin) and "hush" not in address
-    found = dict(parse_qsl(urlsplit(address).query))
-    assert (found["prefix"], found["delimiter"], found["start-after"]) == ("a b/é+%/", "/", "a b/é+%/x")
-    assert found.get("X-Amz-Security-Token") == options.get("s3.session-token") and "X-Amz-Signature" in found
+    io.make_dir(f"{root}/made")
+    server.put(f"{root}/marked/")
+    assert io.exists(f"{root}/marked") and io.list(f"{root}/marked") == []

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from paimon_pyds.storage import forget
-from paimon_pyds.storage.pyarrow_files import ArrowFileIO
+from paimon_pyds.storage.object_store import ObjectStoreFileIO
 from paimon_pyds.storage.range_cache import KEPT_RANGES, KeptRanges
 
 NAME = "s3://bucket/t/bucket-0/data-01234567-89ab-cdef-0123-456789abcdef-0.parquet.index"
 
 
-class Store(ArrowFileIO):
+class Store(ObjectStoreFileIO):
     """A store that has one file."""
 
     def __init__(self, data: bytes, directory: Path | str) -> None:

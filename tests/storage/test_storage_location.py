@@ -10,7 +10,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.storage import normalise_location, open_file_io
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.pyarrow_files import ArrowFileIO
+from paimon_pyds.storage.object_store import ObjectStoreFileIO
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_io_fits_the_scheme() -> None:
     io, path = open_file_io("file:///tmp/x", {"s3.access-key": "ignored"})
     assert isinstance(io, LocalFileIO) and path == "/tmp/x"
     io, path = open_file_io("s3://bucket/t")
-    assert isinstance(io, ArrowFileIO) and path == "s3://bucket/t"
+    assert isinstance(io, ObjectStoreFileIO) and path == "s3://bucket/t"
 
 
 @pytest.mark.parametrize("location", ["cosn://b/t", "http://h/t", "wasbs://c@a/t", "nonsense://x"])

@@ -10,7 +10,6 @@ import pytest
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.storage import open_file_io, options_of_store, store_options
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
-from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 from paimon_pyds.storage.store_options import client_arguments
 from support.s3_server import serving
 
@@ -27,9 +26,13 @@ OBS = {"fs.obs.endpoint": "obs.cn-north-4.myhuaweicloud.com", "fs.obs.access.key
 @pytest.mark.parametrize(
     ("root", "options", "expected"),
     [
-        ("s3://b/t", {"s3a.access-key": "k", "fs.s3a.secret.key": "s"}, {"access_key": "k", "secret_key": "s"}),
-        ("s3a://b/t", {"fs.s3a.path.style.access": "false"}, {"force_virtual_addressing": True}),
-        ("gs://b/t", {"fs.gs.project.id": "p", "gs.access-token": "t"}, {"project_id": "p", "access_token": "t"}),
+        (
+            "s3://b/t",
+            {"s3a.access-key": "k", "fs.s3a.session.token": "s"},
+            {"access_key_id": "k", "session_token": "s"},
+        ),
+        ("s3a://b/t", {"fs.s3a.path.style.access": "false"}, {"virtual_hosted_style_request": True}),
+        ("gs://b/t", {"fs.gs.project.id": "p", "gs.access-token": "t"}, {"project_id": "p", "bearer_token": "t"}),
         (
             "gs://b/t",
             {
@@ -37,16 +40,16 @@ OBS = {"fs.obs.endpoint": "obs.cn-north-4.myhuaweicloud.com", "fs.obs.access.key
                 "fs.gs.auth.service.account.json.keyfile": "/k.json",
                 "fs.gs.storage.root.url": "http://h:1",
             },
-            {"service_account": "/k.json", "endpoint_override": "http://h:1"},
+            {"service_account": "/k.json", "base_url": "http://h:1"},
         ),
-        ("gs://b/t", {"gs.auth.type": "UNAUTHENTICATED"}, {"anonymous": True}),
+        ("gs://b/t", {"gs.auth.type": "UNAUTHENTICATED"}, {"skip_signature": True}),
         (AZURE, {"fs.azure.account.key.acc.dfs.core.windows.net": KEY}, {"account_key": KEY}),
         (
             AZURE,
             {"azure.account.key": KEY, "fs.azure.account.key.other.dfs.core.windows.net": "x"},
             {"account_key": KEY},
         ),
-        (AZURE, {"fs.azure.sas.fixed.token.acc.dfs.core.windows.net": "sig"}, {"sas_token": "sig"}),
+        (AZURE, {"fs.azure.sas.fixed.token.acc.dfs.core.windows.net": "sig"}, {"sas_key": "sig"}),
         (
             AZURE,
             {
@@ -62,23 +65,23 @@ OBS = {"fs.obs.endpoint": "obs.cn-north-4.myhuaweicloud.com", "fs.obs.access.key
             "oss://b/t",
             {**OSS, "fs.oss.securityToken": "t"},
             {
-                "endpoint_override": "https://s3.oss-cn-hangzhou-internal.aliyuncs.com",
-                "access_key": "id",
-                "secret_key": "hush",
+                "aws_endpoint_url_s3": "https://s3.oss-cn-hangzhou-internal.aliyuncs.com",
+                "access_key_id": "id",
+                "secret_access_key": "hush",
                 "session_token": "t",
                 "region": "cn-hangzhou",
-                "force_virtual_addressing": True,
+                "virtual_hosted_style_request": True,
             },
         ),
         (
             "obs://b/t",
             OBS,
             {
-                "endpoint_override": "obs.cn-north-4.myhuaweicloud.com",
-                "access_key": "id",
-                "secret_key": "hush",
+                "aws_endpoint_url_s3": "obs.cn-north-4.myhuaweicloud.com",
+                "access_key_id": "id",
+                "secret_access_key": "hush",
                 "region": "cn-north-4",
-                "force_virtual_addressing": True,
+                "virtual_hosted_style_request": True,
             },
         ),
     ],
@@ -126,14 +129,8 @@ def test_keys_of_a_vendors_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("ACCESS_KEY_ID", "id"), ("ACCESS_KEY_SECRET", "hush"), ("SESSION_TOKEN", "of the environment")):
         monkeypatch.setenv(f"OSS_{name}", text)
     found = client_arguments("oss://b/t", {"fs.oss.endpoint": "h"})
-    assert (found["access_key"], found["session_token"]) == ("id", "of the environment")
+    assert (found["access_key_id"], found["session_token"]) == ("id", "of the environment")
     assert "session_token" not in client_arguments("oss://b/t", OSS)
-
-
-def test_what_only_obstore_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    io = ArrowFileIO("gs://b/t", {"gs.auth.service.account.json.keyfile": "/k"})
-    with pytest.raises(UnsupportedError, match="service_account"):
-        io.size("gs://b/t/f")
 
 
 @pytest.mark.parametrize(
@@ -162,19 +159,6 @@ def test_a_panic_of_obstore_is_an_error_of_the_storage(monkeypatch: pytest.Monke
     io, _ = open_file_io("gs://b/t", {"gs.access-token": "hush\n"})
     with pytest.raises(StorageError, match="obstore panicked"):
         io.read_bytes("gs://b/t/x")
-
-
-def test_directories_where_only_obstore_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Databases are made there, too; pyarrow, which makes markers elsewhere, is not asked."""
-    sent: list[str] = []
-    monkeypatch.setattr(ObjectStoreFileIO, "send", lambda self, path, data: sent.append(path))
-    io, _ = open_file_io("gs://b/wh", {"gs.auth.service.account.json.keyfile": "/k"})
-    io.make_dir("gs://b/wh/shop.db")
-    assert sent == ["gs://b/wh/shop.db/.directory"]
-    endpoint = {"fs.azure.account.oauth2.client.endpoint": "https://login.example.us/ten/oauth2/token"}
-    for options, asked in (({}, True), (endpoint, False)):
-        io, _ = open_file_io(AZURE, {"azure.client-id": "i", "azure.client-secret": "s"} | options)
-        assert isinstance(io, ObjectStoreFileIO) and io._has_directories is asked
 
 
 def test_keys_of_options_and_a_session_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

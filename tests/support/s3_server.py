@@ -6,7 +6,7 @@ import threading
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,19 +76,27 @@ class Server:
             "s3.path-style-access": "true",
         } | more
 
+    def put(self, path: str) -> None:
+        """An empty object of any name, such as one that ends with ``/``."""
+        bucket, _, key = path.partition("://")[2].partition("/")
+        with self._client() as client:
+            client.put_object(Bucket=bucket, Key=key)
+
     def bucket(self) -> str:
         """The URI of a new bucket."""
         name = f"b{uuid.uuid4().hex[:12]}"
         if self.serial:
             with urllib.request.urlopen(urllib.request.Request(f"{self.address}/{name}", method="PUT")):
                 return f"s3://{name}"
+        with self._client() as client:
+            client.create_bucket(Bucket=name)
+        return f"s3://{name}"
+
+    def _client(self) -> Any:
         import boto3
 
         keys = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY}
-        client = boto3.client("s3", "us-east-1", endpoint_url=self.address, **keys)
-        client.create_bucket(Bucket=name)
-        client.close()
-        return f"s3://{name}"
+        return closing(boto3.client("s3", "us-east-1", endpoint_url=self.address, **keys))
 
 
 @contextmanager
