@@ -26,6 +26,12 @@ from paimon_pyds.cli.main import build_parser
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN_PYTHON = {
     "Table": "paimon_pyds.Table",
+    "Tags: table.tags": "paimon_pyds.namespaces.tags.Tags",
+    "Branches: table.branches": "paimon_pyds.namespaces.branches.Branches",
+    "Snapshots: table.snapshots": "paimon_pyds.namespaces.snapshots.Snapshots",
+    "Indexes and layout: table.index": "paimon_pyds.namespaces.index.Index",
+    "Maintenance: table.maintenance": "paimon_pyds.namespaces.maintenance.Maintenance",
+    "System tables: table.system": "paimon_pyds.namespaces.system.System",
     "Scan": "paimon_pyds.scan.Scan",
     "Scans as frames and streams": "paimon_pyds.base.frames.RowStream",
     "Catalog": "paimon_pyds.Catalog",
@@ -54,8 +60,10 @@ def api() -> str:
     lines += [*_directive("autofunction", "paimon_pyds.show_progress"), "## On Spark", ""]
     lines += _directive("autofunction", "paimon_pyds.register")
     for name in spark.__all__:
-        if inspect.isfunction(getattr(spark, name)) and name != "register":
-            lines += _directive("autofunction", f"paimon_pyds.spark.{name}")
+        member = getattr(spark, name)
+        calls = [f"{name}.{call}" for call in member.__all__] if inspect.ismodule(member) else [name]
+        if name != "register" and not inspect.isclass(member):
+            lines += [line for call in calls for line in _directive("autofunction", f"paimon_pyds.spark.{call}")]
     return "\n".join(lines)
 
 

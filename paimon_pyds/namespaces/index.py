@@ -54,7 +54,12 @@ class Index(Namespace):
         return summary
 
     def dump(self, where: Filter = None, *, filter: Filter = None) -> list[IndexDump]:
-        """What lies in the containers of file indexes, index by index; ``where`` as for `build`."""
+        """The contents of the containers of file indexes, index by index.
+
+        Args:
+            where: a condition on partition columns.
+            filter: another name for ``where``.
+        """
         from paimon_pyds.ops.index_tools.inspect import dump_table
 
         return dump_table(self._store, one_condition(where, filter))
@@ -67,7 +72,14 @@ class Index(Namespace):
         progress: Progress | None = None,
         filter: Filter = None,
     ) -> VerifyReport:
-        """Compare every file index with the data; arguments as for `build`."""
+        """Compare every file index with the data.
+
+        Args:
+            where: a condition on partition columns.
+            executor: where the work runs; the cores of this machine by default.
+            progress: as for `Table.append`.
+            filter: another name for ``where``.
+        """
         from paimon_pyds.ops.index_tools.verify import verify_indexes
 
         where = one_condition(where, filter)

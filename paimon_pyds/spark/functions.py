@@ -16,9 +16,10 @@ from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.session_changes import note_change
-from paimon_pyds.spark.session_zone import in_session_zone
+from paimon_pyds.spark.table_calls import does
 from paimon_pyds.spark.write_shuffle import Prepared, prepared
 from paimon_pyds.sql.predicate.argument import one_condition
+from paimon_pyds.table import Table
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from paimon_pyds.engine.compact.compact import CompactSummary
     from paimon_pyds.engine.rowlevel.changes import RowSummary
-    from paimon_pyds.table import Table
     from paimon_pyds.typing import (
         Condition,
         Inserts,
@@ -146,7 +146,7 @@ def _partition_value(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-@in_session_zone
+@does(Table.compact)
 def compact(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -162,22 +162,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
     options: OptionValues | None = None,
     filter: str | None = None,
 ) -> CompactSummary:
-    """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
-
-    Args:
-        spark: a session, classic or Connect; its workers read and write the data files.
-        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        where: a condition on partition columns.
-        order_by: columns to order the rows of each partition by.
-        order: ``order``, ``zorder`` or ``hilbert``.
-        full: drop every deleted row, and merge all that can be merged.
-        dry_run: only report what would be rewritten, and change nothing; False by default.
-        branch: another branch than main.
-        storage_options: of the storage that the table is on.
-        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
-        options: table options for this run.
-        filter: another name for ``where``.
-    """
+    """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`."""
     return given_table(path, branch, storage_options).compact(
         one_condition(where, filter),
         order_by,
@@ -190,7 +175,13 @@ def compact(  # noqa: PLR0913 - named arguments that users type
     )
 
 
-@in_session_zone
+@does(
+    Table.delete,
+    matching=(
+        "keys, as `paimon_pyds.Table.delete` takes them, or a DataFrame of them, which is collected: "
+        "20,000 different ones at most."
+    ),
+)
 def delete(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -204,18 +195,6 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     filter: Condition | None = None,
 ) -> RowSummary:
     """Delete the rows for which a condition is true: see `paimon_pyds.Table.delete`.
-
-    Args:
-        spark: a session, classic or Connect; its workers find the rows, and rewrite files where there are no vectors.
-        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        where: Spark SQL text; ``"TRUE"`` for every row.
-        matching: keys, as `paimon_pyds.Table.delete` takes them, or a DataFrame of them, which is collected: 20,000
-            different ones at most.
-        branch: a branch of the table; the main one by default.
-        storage_options: credentials and endpoints of the storage.
-        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
-        options: table options for this run.
-        filter: another name for ``where``.
 
     Raises:
         OptionError: no condition, a Column of Spark, or a DataFrame with more keys.
@@ -240,7 +219,10 @@ def _few_keys(keys: DataFrame | Rows | None) -> Rows | None:
     return cast("Rows", found)
 
 
-@in_session_zone
+@does(
+    Table.update,
+    set="new values by column: Spark SQL text over the old values, or plain values that are not texts.",
+)
 def update(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -255,17 +237,6 @@ def update(  # noqa: PLR0913 - named arguments that users type
 ) -> RowSummary:
     """Set columns of the rows for which a condition is true: see `paimon_pyds.Table.update`.
 
-    Args:
-        spark: a session, classic or Connect; its workers find the rows and write their new versions.
-        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        set: new values by column: Spark SQL text over the old values, or plain values that are not texts.
-        where: Spark SQL text; all rows when None.
-        branch: a branch of the table; the main one by default.
-        storage_options: credentials and endpoints of the storage.
-        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
-        options: table options for this run.
-        filter: another name for ``where``.
-
     Raises:
         OptionError: nothing to set, or a Column of Spark.
     """
@@ -277,7 +248,17 @@ def update(  # noqa: PLR0913 - named arguments that users type
     return done
 
 
-@in_session_zone
+@does(
+    Table.merge,
+    source=(
+        "a DataFrame of Spark, which is collected to the driver (changes, not a second table), or what "
+        "`paimon_pyds.Table.merge` takes."
+    ),
+    options=(
+        'over the table\'s own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and '
+        "``timezone`` for dates, times and literals without a zone (that of the session by default)."
+    ),
+)
 def merge(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -292,22 +273,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
     progress: Progress | None = None,
     options: OptionValues | None = None,
 ) -> RowSummary:
-    """Bring rows of a source into a table: see `paimon_pyds.Table.merge` for the clauses.
-
-    Args:
-        spark: a session, classic or Connect; its workers join the files of the table that the source's keys can meet.
-        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        source: a DataFrame of Spark, which is collected to the driver (changes, not a second table), or what
-            `Table.merge` takes.
-        on: Spark SQL text over ``target.…`` and ``source.…``, or the names of columns that both have.
-        when_matched: clauses for rows of the table that match.
-        when_not_matched: clauses for rows of the source that match nothing.
-        when_not_matched_by_source: clauses for rows of the table that match nothing.
-        branch: another branch than main.
-        storage_options: of the storage that the table is on.
-        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
-        options: table options for this run.
-    """
+    """Bring rows of a source into a table: see `paimon_pyds.Table.merge` for the clauses."""
     table = given_table(path, branch, storage_options)
     rows: Any = source
     if _is_of_spark(source):

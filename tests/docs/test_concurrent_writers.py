@@ -57,38 +57,38 @@ OPERATIONS: dict[str, Callable[[pp.Table, int], Any]] = {
     "truncate": lambda table, n: table.truncate(),
     "drop_partitions": lambda table, n: table.drop_partitions("p = 1"),
     "compact": lambda table, n: table.compact(full=True),
-    "rescale": lambda table, n: table.maintenance.rescale(4),
+    "maintenance.rescale": lambda table, n: table.maintenance.rescale(4),
     "alter": lambda table, n: table.alter(add_columns={f"c{n}": "INT"}),
     "alter, drop": lambda table, n: table.alter(drop_columns=["n"]),
     "alter, add": lambda table, n: table.alter(add_columns={"c": "INT"}),
-    "create_tag": lambda table, n: table.tags.create(f"t{n}"),
-    "create_branch": lambda table, n: table.branches.create(f"b{n}"),
-    "expire_snapshots": lambda table, n: table.snapshots.expire(retain_max=1),
-    "remove_orphan_files": lambda table, n: table.maintenance.remove_orphan_files(dry_run=False),
-    "rollback": lambda table, n: table.snapshots.rollback(1),
-    "fast_forward": lambda table, n: table.branches.fast_forward("b"),
+    "tags.create": lambda table, n: table.tags.create(f"t{n}"),
+    "branches.create": lambda table, n: table.branches.create(f"b{n}"),
+    "snapshots.expire": lambda table, n: table.snapshots.expire(retain_max=1),
+    "maintenance.remove_orphan_files": lambda table, n: table.maintenance.remove_orphan_files(dry_run=False),
+    "snapshots.rollback": lambda table, n: table.snapshots.rollback(1),
+    "branches.fast_forward": lambda table, n: table.branches.fast_forward("b"),
     "purge": lambda table, n: table.maintenance.purge("t", named_states=True),
     "scan": lambda table, n: table.to_arrow(),
 }
 MEETINGS = {
     ("append", "alter, drop"): ("append", "UnknownColumnError"),
-    ("append", "rescale"): ("append", "CommitConflictError"),
-    ("rescale", "append"): ("append", "CommitError"),
+    ("append", "maintenance.rescale"): ("append", "CommitConflictError"),
+    ("maintenance.rescale", "append"): ("append", "CommitError"),
     ("append", "alter"): ("append", "SchemaError"),
     ("update", "alter, drop"): ("update", "UnknownColumnError"),
     ("merge", "alter"): ("merge", "SchemaError"),
     ("overwrite", "alter, drop"): ("overwrite", "UnknownColumnError"),
-    ("merge", "rollback"): ("merge", "CommitConflictError"),
-    ("overwrite", "rollback"): ("overwrite", "CommitConflictError"),
-    ("overwrite", "rescale"): ("overwrite", "CommitConflictError"),
+    ("merge", "snapshots.rollback"): ("merge", "CommitConflictError"),
+    ("overwrite", "snapshots.rollback"): ("overwrite", "CommitConflictError"),
+    ("overwrite", "maintenance.rescale"): ("overwrite", "CommitConflictError"),
     ("alter, drop", "alter, drop"): ("alter", "UnknownColumnError"),
     ("alter, add", "alter, add"): ("alter", "SchemaError"),
-    ("rollback", "expire_snapshots"): ("rollback", "SnapshotNotFoundError"),
-    ("expire_snapshots", "rollback"): ("rollback", "CommitError"),
-    ("fast_forward", "append"): ("fast_forward", "CommitConflictError"),
-    ("purge", "fast_forward"): ("fast_forward", "CommitError"),
-    ("purge", "create_tag"): ("create_tag", "CommitError"),
-    ("rollback", "purge"): ("purge", "CommitError"),
+    ("snapshots.rollback", "snapshots.expire"): ("snapshots.rollback", "SnapshotNotFoundError"),
+    ("snapshots.expire", "snapshots.rollback"): ("snapshots.rollback", "CommitError"),
+    ("branches.fast_forward", "append"): ("branches.fast_forward", "CommitConflictError"),
+    ("purge", "branches.fast_forward"): ("branches.fast_forward", "CommitError"),
+    ("purge", "tags.create"): ("tags.create", "CommitError"),
+    ("snapshots.rollback", "purge"): ("purge", "CommitError"),
     ("scan", "overwrite, expire"): ("scan", "SnapshotNotFoundError"),
 }
 """Which two have to meet for each error of the page, and which of them ends with it."""
@@ -101,7 +101,7 @@ def _errors() -> Mapping[str, frozenset[str]]:
     found = {}
     for line in table:
         names, _, errors = line[1:-1].split(" | ")
-        for name in re.findall(r"`(\w+)`", names) or ["scan"]:
+        for name in re.findall(r"`([\w.]+)`", names) or ["scan"]:
             found[name] = frozenset(re.findall(r"`(\w+Error)`", errors))
     return found
 
@@ -231,7 +231,8 @@ def _meetings(first: str) -> Iterator[_Meeting]:
         possible = [
             name
             for name in OPERATIONS
-            if (partitions or name != "drop_partitions") and (options.get("bucket") == "2" or name != "rescale")
+            if (partitions or name != "drop_partitions")
+            and (options.get("bucket") == "2" or name != "maintenance.rescale")
         ]
         if first in possible:
             yield from (
@@ -250,7 +251,7 @@ def test_two_that_meet_are_as_one_after_the_other(first: str, monkeypatch: pytes
 @pytest.mark.parametrize(("first", "second"), MEETINGS)
 def test_each_error_of_the_page_comes_about(first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
-    with_key = "rescale" in (first, second) or (first, second) == ("append", "alter")
+    with_key = "maintenance.rescale" in (first, second) or (first, second) == ("append", "alter")
     meeting = _Meeting("fixed buckets" if with_key else "append", first, second)
     places = range(1, meeting.calls + 1)
     assert any(MEETINGS[first, second][1] in meeting.check(at) for at in places)

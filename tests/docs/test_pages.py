@@ -28,6 +28,7 @@ import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from support.fixtures import ROOT
 from support.snippets import run_typed
+from support.surface import NAMESPACES, calls_of, namespace, spark_calls
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -223,8 +224,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_documentation_is_complete_and_needs_no_network(site: Path) -> None:
+    from paimon_pyds import spark
+
     for name, word in (("api", "to_polars"), ("options", "deletion-vectors.enabled"), ("commands", "--filter")):
         assert word in (site / "reference" / f"{name}.html").read_text(encoding="utf-8")
+    api = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    for name in NAMESPACES:
+        for call in calls_of(namespace(name)):
+            assert f'id="{namespace(name).__module__}.{name.capitalize()}.{call}"' in api
+    assert not [
+        call for call in spark_calls(spark) if f'id="paimon_pyds.spark.{call}"' not in api if call != "register"
+    ]
     pages = (page.read_text(encoding="utf-8") for page in site.glob("**/*.html"))
     assert not [
         url for page in pages for url in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]*)", page)

@@ -12,7 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.progress import phase, shown
 from paimon_pyds.errors import CorruptFileError, OptionError
-from paimon_pyds.spark import index
+from paimon_pyds.spark import index, maintenance
 from paimon_pyds.spark.executor import SparkExecutor
 from support.progress import Seen
 
@@ -46,6 +46,19 @@ def test_indexes_are_built_by_the_workers(spark: Any, tmp_path: Path) -> None:
         table.index.build(rebuild=True, executor=SparkExecutor(spark, partitions=2))
     assert sorted(p.name for p in Path(table.path).rglob("*.index")) == before
     assert len(table.snapshots.list()) == 4
+
+
+def test_checks_and_repairs_run_on_the_workers(spark: Any, tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    index.build(spark, table)
+    assert index.verify(spark, table.path, "TRUE").indexes == 6
+    assert maintenance.verify(spark, table, deep=True).ok
+    Path(table._store.paths.latest_hint).write_text("99")
+    (finding,) = maintenance.verify(spark, table.path).findings
+    assert finding.kind == "hint-ahead"
+    assert [f.kind for f in maintenance.repair(spark, table.path, dry_run=True).mends] == ["hint-ahead"]
+    assert [f.kind for f in maintenance.repair(spark, table.path).mended] == ["hint-ahead"]
+    assert maintenance.verify(spark, table.path).ok
 
 
 @pytest.mark.connect

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from pathlib import Path
 
 import pytest
 
 import paimon_pyds as pp
-from support.surface import NAMESPACES, calls_of, namespace, public
+from support.surface import NAMESPACES, calls_of, namespace, public, spark_calls, table_calls
 
 MEMBERS = {
     "tags": "create create_due delete expire list rename",
@@ -52,3 +53,22 @@ def test_a_namespace_pickles_with_its_table(tmp_path: Path) -> None:
 def test_the_package_has_at_most_17_names() -> None:
     assert len(public(pp)) <= 17
     assert set(pp.__all__) <= set(dir(pp))
+
+
+def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
+    """Each call that takes an executor, with the same arguments in the same order, and each of them explained."""
+    spark = pytest.importorskip("paimon_pyds.spark")
+    pytest.importorskip("pyspark")
+    theirs = spark_calls(spark)
+    for name, call in table_calls().items():
+        ours = inspect.signature(call).parameters
+        if "executor" not in ours:
+            continue
+        known = inspect.signature(theirs[name]).parameters
+        assert [p for p in known if p not in ("spark", "path", "branch", "storage_options")] == [
+            p for p in ours if p not in ("self", "executor")
+        ], name
+        assert all((known[p].default, known[p].kind) == (ours[p].default, ours[p].kind) for p in known if p in ours)
+        text = inspect.getdoc(theirs[name]) or ""
+        assert all(f"\n    {p}: " in text for p in known), name
+    assert set(theirs) - set(table_calls()) == {"write", "bucket", "register"}
