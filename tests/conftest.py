@@ -222,4 +222,5 @@ def _server(name: str) -> Any:
     return started
 
 
-s3proxy, azurite, fake_gcs, postgres, mariadb = map(_server, ("s3proxy", "azurite", "fake_gcs", "postgres", "mariadb"))
+s3proxy, localstack, azurite = map(_server, ("s3proxy", "localstack", "azurite"))
+fake_gcs, postgres, mariadb = map(_server, ("fake_gcs", "postgres", "mariadb"))

@@ -2,6 +2,7 @@
 
     .cache/servers/*.jar        s3proxy, and Java Paimon's S3 and databases' drivers, by Maven
     .cache/servers/azurite/     Azurite, by npm
+    .cache/servers/localstack/  LocalStack, by pip: an environment of its own
     postgresql, mariadb         Debian's packages, installed where this runs as root; else it says which are missing
 
 fake-gcs-server comes with the environment `newest`. What is there already is left alone. Exits with 1 when anything is
@@ -23,6 +24,11 @@ JARS = {
     "mariadb.jar": "org.mariadb.jdbc:mariadb-java-client:3.5.3",
 }
 AZURITE = "azurite@3.35.0"
+LOCALSTACK = [
+    "localstack-core[base-runtime]==4.4.0",  # later ones need Python 3.12
+    "cbor2==5.7.1", "cryptography==44.0.3", "pyopenssl==24.3.0",  # it imports what later ones lack
+    "service-identity==24.2.0",  # imported, and not named by it
+]  # fmt: skip
 GET = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
 DEBIAN = {
     "postgresql": "/usr/lib/postgresql/*/bin/initdb",
@@ -57,6 +63,14 @@ def bring_azurite():
     )
 
 
+def bring_localstack():
+    home = os.path.join(HOME, "localstack")
+    python = os.path.join(home, "bin", "python")
+    check = [python, "-c", "import localstack.runtime.main, localstack.services.s3.provider"]
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *LOCALSTACK]
+    return run(check) or (run([sys.executable, "-m", "venv", "--clear", home]) and run(install) and run(check))
+
+
 def bring_package(name, sign):
     if not glob.glob(sign) and os.geteuid() == 0:
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", name]
@@ -68,6 +82,7 @@ def main():
     os.makedirs(HOME, exist_ok=True)
     found = {name: bring_jar(name, artifact) for name, artifact in JARS.items()}
     found["azurite (npm)"] = bring_azurite()
+    found["localstack (pip)"] = bring_localstack()
     found |= {f"{name} (apt-get install {name})": bring_package(name, sign) for name, sign in DEBIAN.items()}
     missing = [name for name, there in found.items() if not there]
     print("servers of tests:", "all there" if not missing else f"missing: {', '.join(missing)}", flush=True)

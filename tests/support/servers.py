@@ -125,6 +125,25 @@ def s3proxy() -> Iterator[str]:
 
 
 @contextmanager
+def localstack() -> Iterator[str]:
+    """The address of LocalStack's S3, which runs without Docker here."""
+    python, port = _needed(HOME / "localstack" / "bin" / "python", "LocalStack"), _free_port()
+    with tempfile.TemporaryDirectory() as home:
+        settings = {
+            "SERVICES": "s3",
+            "GATEWAY_LISTEN": f"127.0.0.1:{port}",
+            "FILESYSTEM_ROOT": home,
+            "DNS_ADDRESS": "0",
+            "DISABLE_EVENTS": "1",
+            "SKIP_SSL_CERT_DOWNLOAD": "1",
+        }
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
+        command = [python, "-m", "localstack.runtime.main"]
+        with _running(command, lambda: _answers(port), env=kept | settings):
+            yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
 def azurite() -> Iterator[str]:
     """The address of the account ``devstoreaccount1``."""
     program = _needed(HOME / "azurite" / "node_modules" / ".bin" / "azurite-blob", "Azurite")
