@@ -162,6 +162,28 @@ def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -
     return specs
 
 
+def without_gone_columns(
+    options: Mapping[str, str], before: Mapping[str, str], fields: Sequence[DataField]
+) -> dict[str, str]:
+    """A table's options, but for indexes of columns that were gone before, which the options ``before`` and ``fields``
+    tell. Java Paimon leaves them where it renames or drops a column; nobody writes to the table until they are changed.
+    """
+    left = {}
+    for key, value in options.items():
+        rest = key.removeprefix(_PREFIX).partition(".")[2]
+        was = before.get(key, "") if key.startswith(_PREFIX) else ""
+        if was and rest == "columns":
+            gone = {part.strip() for part in was.split(",") if not _is_there(part, fields)}
+            value = ",".join(part for part in value.split(",") if part.strip() not in gone)
+        if not was or (value if rest == "columns" else _is_there(rest.rpartition(".")[0], fields)):
+            left[key] = value
+    return left
+
+
+def _is_there(name: str, fields: Sequence[DataField]) -> bool:
+    return any(fields_named(text.strip(), fields) for text in (name, name.partition("[")[0]))
+
+
 def _columns(key: str, value: str, fields: Sequence[DataField]) -> list[tuple[DataField, str | None]]:
     found: list[tuple[DataField, str | None]] = []
     for part in value.split(","):
@@ -191,7 +213,8 @@ def _field(name: str, fields: Sequence[DataField], key: str) -> DataField:
     if found:
         raise OptionError(f"{key}: {name} could mean {' or '.join(f.name for f in found)}", hint="spell it exactly")
     columns = ", ".join(f.name for f in fields)
-    raise UnknownColumnError(f"{key}: the table has no column {name}", hint=f"its columns are {columns}"[:500])
+    hint = f"alter the option to name other columns, or unset it; the table has {columns}"[:500]
+    raise UnknownColumnError(f"{key}: the table has no column {name}", hint=hint)
 
 
 def _check_type(index_type: str, column: DataField, map_key: str | None, key: str) -> None:

@@ -158,7 +158,7 @@ class RowTarget:
                 "table's own options",
                 hint=f"alter the table: {_ENABLED} = {str(enabled).lower()}",
             )
-        check_writable(self.schema, own)
+        check_writable(self.schema, own, metadata_only=not keyed)  # a delete may get by without data files
         if keyed:
             write_context(store, own)  # refuses what other writes are refused for
 
@@ -182,7 +182,8 @@ class RowTarget:
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
-        Raises UnsupportedError: see `check_instant_writers`."""
+        Raises UnsupportedError: a column of a type that can't be written; and see `check_instant_writers`."""
+        check_writable(self.schema, self.given)
         own = {**self.given, MISSING_COLUMNS: "null"}  # of columns that an insert clause does not name
         check_instant_writers(self.store, self.schema, own)
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):

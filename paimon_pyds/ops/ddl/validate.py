@@ -16,7 +16,7 @@ from paimon_pyds.engine.write.conform import check_default
 from paimon_pyds.engine.write.context import check_files, check_table_files
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.format import traits_of
-from paimon_pyds.index.build import parse_index_specs
+from paimon_pyds.index.build import parse_index_specs, without_gone_columns
 from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
@@ -51,7 +51,7 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
     _check_column_options(schema, options)
     _check_upsert_key(schema, options.get("upsert-key"))
     _check_modes(schema, options)
-    _check_indexes(schema)
+    _check_indexes(schema, before)
     _check_format(schema.fields, options)
     if schema.primary_keys:
         from paimon_pyds.keys.merge.engine_options import check_merge_options  # other tables do without
@@ -283,8 +283,11 @@ def _only_with_primary_key(options: TableOptions) -> None:
         raise OptionError("pk-clustering-override is for tables with a primary key only", hint="leave it out")
 
 
-def _check_indexes(schema: TableSchema) -> None:
-    specs = parse_index_specs(schema.options, schema.fields)
+def _check_indexes(schema: TableSchema, before: TableSchema | None) -> None:
+    options = schema.options
+    if before is not None:  # a change need not mend what others left
+        options = without_gone_columns(options, before.options, before.fields)
+    specs = parse_index_specs(options, schema.fields)
     for spec in specs:
         if spec.index_type == BSI:
             warnings.warn(

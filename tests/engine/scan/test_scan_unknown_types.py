@@ -108,13 +108,30 @@ def test_it_is_altered_beside_such_columns(tmp_path: Path, key: list[str] | None
     assert table.count() == 31
 
 
+def test_rows_are_deleted_where_no_file_is_written_again(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", None)
+    assert table.delete("s = 's1' AND id > 5").rows_deleted == 8
+    assert table.delete("p = 1").rows_deleted == 11
+    left = table.scan(columns=_KNOWN).to_arrow()["id"].to_pylist()
+    assert sorted(left) == [i for i in range(0, 30, 2) if i % 3 != 1 or i <= 5]
+    assert table.delete(matching=[{"id": left[0]}]).rows_deleted == 1
+    with pytest.raises(UnsupportedError, match="column g of type GEOMETRY"):  # its file would be written again
+        table.delete(f"id = {left[1]}", options={"deletion-vectors.enabled": "false"})
+    assert table.delete(f"p = 0 AND id <> {left[1]}", options={"deletion-vectors.enabled": "true"}).rows_deleted
+    assert table.count() == 1
+    assert not table.maintenance.verify(deep=True).findings
+
+
 _REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "read": lambda t: t.scan().to_arrow(), "named": lambda t: t.scan(columns=["g"]).to_arrow(),
     "explain": lambda t: t.explain("id > 3"), "schema": lambda t: t.arrow_schema,
     "sorted": lambda t: t.top_n("g, 3", columns=["id"]), "min": lambda t: t.min("g"),
-    "delete": lambda t: t.delete("id = 1"), "update": lambda t: t.update({"id": "id + 1"}),
+    "update": lambda t: t.update({"id": "id + 1"}),
     "append": lambda t: t.append([{"p": 1, "id": 1}]), "compact": lambda t: t.compact(full=True),
     "indexes": lambda t: t.index.build(), "filter": lambda t: t.count("g = X'00'"),
+    "delete by rewriting": lambda t: t.delete("id = 1", options={"deletion-vectors.enabled": "false"}),
+    "merge": lambda t: t.merge([{"id": 1, "s": "x"}], "id", when_matched=pp.Update({"s": "source.s"})),
+    "delete by merge": lambda t: t.merge([{"id": 1}], "id", when_matched="delete"),
     "computed": lambda t: t.count("length(g) > 3"),
 }  # fmt: skip
 

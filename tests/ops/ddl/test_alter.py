@@ -33,6 +33,7 @@ from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.ops.ddl.schema_columns import evolve_type, may_cast
 from paimon_pyds.storage.local import LocalFileIO
 from support.fixtures import meta, requires_shared, table_path
+from support.oracle import Oracle, requires_java_oracle
 
 ROW = {"type": "ROW", "fields": [{"id": 20, "name": "x", "type": "INT"}, {"id": 21, "name": "y", "type": "STRING"}]}
 COLUMNS = {
@@ -531,3 +532,47 @@ def test_directories_of_partitions_keep_their_names(key: str, value: str, tmp_pa
     flat = pp.Table.create(tmp_path / "flat", schema)
     flat.append(rows)
     assert flat.alter({key: value}).options == {key: value}
+
+
+_INDEXES = {"file-index.bitmap.columns": "s,d", "file-index.bitmap.s.index-block-size": "8 kb"}
+
+
+def _indexed(path: Path) -> pp.Table:
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.string())])
+    table = pp.Table.create(path, schema, options=_INDEXES)
+    table.append([{"id": 1, "s": "a", "d": "x"}])
+    return table
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_a_column_that_java_has_renamed_leaves_its_index_behind(oracle: Oracle, tmp_path: Path) -> None:
+    """Its options name a column that is gone: Java's writes fail until they are changed, and so do ours."""
+    table = _indexed(tmp_path / "db.db/t")
+    rows = pa.table({"id": [2], "text": ["b"], "d": ["y"]})
+    with oracle.batch() as batch:
+        batch.alter(tmp_path, "db.t", {"op": "rename", "name": "s", "to": "text"})
+        write = batch.write(tmp_path, "db.t", rows, allow_fail=True)
+    assert "s does not exist in column fields" in write.error
+    table = pp.Table.open(table.path)
+    with pytest.raises(UnknownColumnError, match=r"file-index\.bitmap\.columns.*no column s — alter the option"):
+        table.append(rows)
+    table.alter(add_columns={"n": "INT"}, column_comments={"text": "renamed"})
+    table.alter(rename_columns={"d": "e"})
+    assert table.options["file-index.bitmap.columns"] == "s,e"
+    with pytest.raises(UnknownColumnError, match="no column nope"):
+        table.alter({"file-index.bitmap.columns": "nope"})
+    table.alter({"file-index.bitmap.columns": "text,e"}, unset_options=["file-index.bitmap.s.index-block-size"])
+    table.append(pa.table({"id": [2], "text": ["b"], "e": ["y"], "n": pa.array([1], pa.int32())}))
+    with oracle.batch() as batch:
+        batch.write(tmp_path, "db.t", pa.table({"id": [3], "text": ["c"], "e": ["z"], "n": pa.array([1], pa.int32())}))
+    assert table.count("text IN ('b', 'c')") == 2
+
+
+def test_a_rename_here_takes_the_indexes_along(tmp_path: Path) -> None:
+    table = _indexed(tmp_path / "t")
+    table.alter(rename_columns={"s": "text"})
+    assert table.options["file-index.bitmap.columns"] == "text,d"
+    assert table.options["file-index.bitmap.text.index-block-size"] == "8 kb"
+    table.append([{"id": 2, "text": "b", "d": "y"}])
+    assert table.count("text = 'b'") == 1
