@@ -101,7 +101,7 @@ def _errors() -> Mapping[str, frozenset[str]]:
     found = {}
     for line in table:
         names, _, errors = line[1:-1].split(" | ")
-        for name in re.findall(r"`([\w.]+)`", names) or ["scan"]:
+        for name in re.findall(r"`((?!df\.)[\w.]+)`", names) or ["scan"]:
             found[name] = frozenset(re.findall(r"`(\w+Error)`", errors))
     return found
 
