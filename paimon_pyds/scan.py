@@ -200,7 +200,7 @@ class Scan(RowStream):
 
     @property
     def root(self) -> str:
-        """Where the table lies."""
+        """The table's path."""
         return self._store.root
 
     @property
@@ -358,7 +358,7 @@ class Scan(RowStream):
 
     @property
     def _is_planned_soon(self) -> bool:
-        """Whether there can't be so many files that planning takes as long as anybody waits for."""
+        """Whether the table is small enough for a plan without progress."""
         rows = 0 if self.snapshot is None else self.snapshot.total_record_count
         return rows is not None and rows < _SOON_ROWS and not requests_at_once(self._store.io)
 
@@ -412,7 +412,7 @@ class Scan(RowStream):
         return min(self._limit, self._top_n.n)
 
     def field(self, name: str) -> DataField:
-        """The column of a name. Raises UnknownColumnError when there is none."""
+        """The column of a name. Raises UnknownColumnError: no such column."""
         return _column(self._schema, text("column", name))
 
     def selecting(self, fields: tuple[DataField, ...]) -> Scan:

@@ -299,8 +299,7 @@ class Table(RowStream):
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
             matching: keys, as anything that can be appended, with some of the table's columns, such as ``{"id": [7, 9],
                 "day": days}``: only rows that have the values of one of the keys in all of these (a semi-join). NULL
-                matches nothing. Partitions, buckets, statistics and indexes are asked for the keys; they are held in
-                memory.
+                matches nothing. The keys prune partitions, buckets, files and pages; they are held in memory.
             filter: another name for ``where``.
         """
         from paimon_pyds.engine.scan.travel import scan_options
@@ -353,7 +352,7 @@ class Table(RowStream):
 
         Args:
             where: a condition, as `scan` takes it.
-            analyze: run the scan as well, and tell what it gave.
+            analyze: run the scan as well, and show what it read.
             scan: further arguments of `scan`.
         """
         return self._scan("explain", scan, where=where).explain(analyze=analyze)
@@ -539,7 +538,7 @@ class Table(RowStream):
 
         Args:
             messages: of all writers.
-            overwrite: the new files replace what is there.
+            overwrite: the new files replace the old ones.
             partition: replace only these partitions; the whole table when None.
             dynamic: replace the partitions that have new files, and no other.
             options: table options over the table's own.
@@ -548,7 +547,7 @@ class Table(RowStream):
             AlreadyCommittedError: the table has some of the files by an earlier commit; nothing was published.
             CommitConflictError: such as when the table was dropped and created again since the files were written.
             CommitError: not published.
-            CommitOutcomeUnknownError: the storage did not say; the files were kept.
+            CommitOutcomeUnknownError: the storage did not say; no file is removed.
         """
         from paimon_pyds.engine.append import OverwriteMode, commit_messages
 
@@ -851,4 +850,4 @@ def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], pa.Table | It
         return from_arrow_schema(found), rows
     if type(schema).__module__.startswith("polars"):  # its batches are made one by one
         return from_arrow_schema(found), schema
-    return from_arrow_schema(found), pa.Table.from_batches(list(rows), found)  # which tells how many rows it has
+    return from_arrow_schema(found), pa.Table.from_batches(list(rows), found)  # which knows how many rows it has

@@ -11,7 +11,7 @@ from paimon_pyds.storage import FileIO
 
 
 class CatalogBackend(Protocol):
-    """Where databases and tables are kept. Names are valid when they arrive here.
+    """The operations of one kind of catalog. Names are valid when they arrive here.
 
     Methods raise TableNotFoundError, DatabaseNotFoundError and AlreadyExistsError; hints are the caller's.
     """
@@ -53,7 +53,7 @@ class CatalogBackend(Protocol):
 
     def take_back(self, identifier: Identifier, io: FileIO, root: str, digest: str) -> None:
         """Remove a table that was made just now if nobody has used it since: see
-        `paimon_pyds.ops.ddl.create.unmake`. It stays where the catalog can't tell that in the same step."""
+        `paimon_pyds.ops.ddl.create.unmake`. It stays where the catalog can't check that and remove it in one step."""
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         """Give a table another name; the database that it goes to exists."""

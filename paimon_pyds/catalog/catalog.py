@@ -170,7 +170,7 @@ class Catalog:
     # ---------------------------------------------------------------------------------------- databases
 
     def databases(self) -> list[str]:
-        """The names of all databases, by name. Warns where the warehouse is none."""
+        """The names of all databases, by name. Warns where the warehouse does not exist."""
         return self._databases(3)
 
     def _databases(self, level: int) -> list[str]:
@@ -225,7 +225,8 @@ class Catalog:
     def tables(self, database: str | None = None) -> list[str]:
         """The names of the tables of a database, by name. Raises DatabaseNotFoundError.
 
-        Without a name it is ``default``; warns where that has none, and there are others or the warehouse is none.
+        Without a name it is ``default``; warns where that has no table, and other
+        databases do or the warehouse does not exist.
         """
         named, database = database is not None, database or DEFAULT_DATABASE
         if not self._backend.has_database(checked_object_name(database, "database")):
@@ -250,7 +251,7 @@ class Catalog:
         return self._backend.views(database)
 
     def missing_hint(self) -> str | None:
-        """What is wrong with the warehouse: it does not exist, or is something else; None where nothing is."""
+        """A hint where the warehouse does not exist, or is something else; None for a warehouse."""
         return self._backend.missing_hint()
 
     # ------------------------------------------------------------------------------------------- tables

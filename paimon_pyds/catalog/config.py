@@ -31,7 +31,7 @@ def catalog_options(name: str) -> dict[str, str]:
     """The options of the catalog of this name, for `Catalog.open`.
 
     Raises:
-        OptionError: there is none, or the file has something else than options.
+        OptionError: no such catalog, or the file has something else than options.
         SecurityError: the file has secrets, and others than its owner may read or change it.
         StorageError: it can't be read.
     """

@@ -1,4 +1,4 @@
-"""Databases that a JDBC catalog is kept in: SQLite, PostgreSQL, MySQL, by their DB-API drivers (PEP 249).
+"""Databases that hold a JDBC catalog: SQLite, PostgreSQL, MySQL, by their DB-API drivers (PEP 249).
 
 Addresses are those of Java's drivers: ``jdbc:sqlite:/path``, ``jdbc:postgresql://host:port/database`` and
 ``jdbc:mysql://host:port/database``, with parameters behind ``?`` as these drivers call them.
@@ -64,7 +64,7 @@ class _RolledBackError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where a catalog is kept. Each call connects anew. Copies for other processes have no password.
+    """The database of a catalog. Each call connects anew. Copies for other processes have no password.
 
     Attributes:
         kind: ``sqlite``, ``postgresql`` or ``mysql``.
@@ -200,8 +200,8 @@ class Database:
 
     @contextmanager
     def _ends_in_time(self, connection: Any) -> Iterator[None]:
-        """Break a connection to PostgreSQL that is in use for too long. Its driver waits for answers without end, what
-        the server could be asked for (``statement_timeout``) ends nothing when it is silent, and poolers refuse it."""
+        """Break a connection to PostgreSQL that is in use for too long. Its driver waits for answers without end, the
+        server's ``statement_timeout`` ends nothing when the server is silent, and poolers refuse it."""
         if self.kind != "postgresql":
             yield
             return

@@ -63,7 +63,7 @@ _AGE_SECONDS = {
     "sqlite": "strftime('%s', 'now') - strftime('%s', acquired_at)",
     "mysql": "TIMESTAMPDIFF(SECOND, acquired_at, NOW())",
 }
-"""How old a lock is. PostgreSQL can't tell: times there are those of their writers' time zones, see `_Lock`."""
+"""How old a lock is. PostgreSQL can't compute it: times there are those of their writers' time zones, see `_Lock`."""
 
 
 class JdbcBackend(FileSystemBackend):
@@ -158,7 +158,7 @@ class JdbcBackend(FileSystemBackend):
             self._check_no_view(identifier)
             if self._is_table(path):
                 raise AlreadyExistsError(
-                    f"a table that the catalog does not name lies where {identifier} would be",
+                    f"a table that the catalog does not name is where {identifier} would be",
                     path=path,
                     hint="another job may be making it; else open it by its path, keep what you need, and remove it",
                 )
@@ -199,7 +199,7 @@ class JdbcBackend(FileSystemBackend):
             if self._has_row(new):
                 return  # the answer was lost
             undo()
-            if isinstance(error, AlreadyExistsError):  # MySQL does not tell apart upper and lower case
+            if isinstance(error, AlreadyExistsError):  # MySQL does not distinguish upper and lower case
                 raise AlreadyExistsError(f"{new} is the name of another table to the database") from error
             raise
 
@@ -283,7 +283,7 @@ class CatalogLock:
 
     @contextmanager
     def held(self) -> Iterator[Callable[[], bool]]:
-        """Hold the lock, which this thread may hold already; gives what tells whether it has not expired.
+        """Hold the lock, which this thread may hold already; gives a function that says whether it still holds.
         Raises CommitError when others hold it for too long."""
         key = (str(self.database), self.name)
         held = _held_here.until
@@ -363,8 +363,8 @@ class CatalogLock:
         self.database.run((text, (self.name, *values)))
 
     def _release(self, acquired_at: object) -> None:
-        """Remove the row, unless it is another's by now. What is published is: whatever fails here is logged, and the
-        lock expires."""
+        """Remove the row, unless it is another's by now. A published snapshot stays published: whatever fails here is
+        logged, and the lock expires."""
         try:
             self._remove("acquired_at = ?", acquired_at)
         except Exception as error:  # noqa: BLE001 - raised, it would have the files of a snapshot removed

@@ -186,7 +186,7 @@ class VendedFileIO:
         table: the path of its requests.
         path: where the table is.
         options: of the catalog, the server's among them.
-        own: the caller's, who alone says what is kept on this machine's disk.
+        own: the caller's; only these configure the cache on this machine's disk.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class VendedFileIO:
         return getattr(self._current(), name)
 
     def open_output(self, path: str) -> OutputFile:
-        """As of every `FileIO`. A file may be open for longer than credentials hold: it is sent by those of then."""
+        """As of every `FileIO`. A file may outlive credentials: it is sent by those at its end."""
         opened = self._current().open_output(path)
         if not isinstance(opened, NewObject):
             return opened
@@ -226,7 +226,7 @@ class VendedFileIO:
         cast("Any", self._current()).send(path, data)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """As of every `FileIO`. Reads go by the credentials of then, too."""
+        """As of every `FileIO`. Reads use the current credentials, too."""
         if not saves_requests(self._current()):
             return self._current().open_input(path)
         return self.open_sized(path, self._current().size(path))

@@ -46,7 +46,7 @@ class Authorization(Protocol):
         """The headers of one request. Raises OptionError when a token can't be had."""
 
     def secrets(self) -> list[str]:
-        """What must not be shown in errors."""
+        """The secrets that errors must not show."""
 
 
 class Bearer:
@@ -148,7 +148,7 @@ def _parsed_key(values: Any) -> _Key:
 
 
 def authorization_of(options: Mapping[str, str]) -> Authorization:
-    """What the options of a REST catalog ask for.
+    """The authentication that the options of a REST catalog name.
 
     Raises:
         OptionError: something is missing.
@@ -170,7 +170,7 @@ def authorization_of(options: Mapping[str, str]) -> Authorization:
         raise UnsupportedError("only the dlf.token-loader local_file is supported", hint="give dlf.token-path")
     region = options.get("dlf.region") or ((found := _REGION.search(uri)) and found[1])
     if not region:
-        raise OptionError("the region can't be told from the address", hint="give the option dlf.region")
+        raise OptionError("the address does not contain the region", hint="give the option dlf.region")
     path, id_, secret = (options.get(f"dlf.{n}") for n in ("token-path", "access-key-id", "access-key-secret"))
     if path is None and (not id_ or not secret):
         raise OptionError("token.provider=dlf needs dlf.token-path, or dlf.access-key-id and dlf.access-key-secret")

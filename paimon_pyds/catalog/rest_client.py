@@ -31,7 +31,7 @@ from paimon_pyds.errors import (
 _log = logging.getLogger("paimon_pyds.catalog")
 _TIMEOUT_SECONDS = 60
 _UNANSWERED_SECONDS = 80
-"""After which a request is not sent again to a server that does not answer: a silent one is asked twice."""
+"""After which a request is not sent again to a server that does not answer: a silent one gets two requests."""
 _TRIES = 6
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -51,7 +51,7 @@ _KINDS: Mapping[int, tuple[type[PaimonError], str]] = {
     409: (AlreadyExistsError, "has such a thing already"),
     501: (UnsupportedError, "does not support this"),
 }
-_HINTS = {401: "check the token and its expiry", 403: "ask for the permission"}
+_HINTS = {401: "check the token and its expiry", 403: "request the permission"}
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -65,7 +65,7 @@ _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class UnansweredError(StorageError):
-    """The server may have done what it was asked, or not: there was no answer, or none of a Paimon catalog.
+    """The outcome of a request is unknown: no answer came, or not one of a Paimon catalog.
 
     ``busy``: it said that it has too much to do. ``pause``: for how many seconds, where it said so.
     """

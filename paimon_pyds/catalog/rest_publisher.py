@@ -1,7 +1,7 @@
 """Commits of tables whose snapshots a REST catalog publishes.
 
 The request holds the snapshot; the server makes it the latest when nobody was faster. Sent twice it is published once,
-as its number and its manifest list tell it from all others: an answer that got lost is found out by looking.
+as its number and its manifest list identify it: after a lost answer the snapshot is looked up.
 (Source: Paimon documentation, concepts/rest/rest-api; Java Paimon, classes CatalogSnapshotCommit and RESTApi.)
 """
 
@@ -41,7 +41,7 @@ class RestPublisher:
         client: of the server; None in tasks, which do not commit and get no token.
         table: the path of the main branch's requests.
         branch: the one that was opened.
-        table_id: what tells that from another table of the same name.
+        table_id: distinguishes it from another table of the same name.
     """
 
     def __init__(self, client: RestClient | None, table: str, branch: str, table_id: str) -> None:
@@ -102,7 +102,7 @@ class RestPublisher:
         raise CommitOutcomeUnknownError(
             f"the catalog did not say whether snapshot {snapshot.id} was published ({reason})",
             path=store.root,
-            hint="look at the table's snapshots before writing again; the files were kept",
+            hint="look at the table's snapshots before writing again; the files were not removed",
         ) from reason
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
@@ -123,7 +123,7 @@ class RestPublisher:
     def _connected(self, store: TableStore) -> RestClient:
         if self._client is None:
             raise UnsupportedError(
-                "this copy of the table came to another process without the catalog's token, and can't ask the catalog",
+                "this copy of the table came to another process without the token, and can't reach the catalog",
                 path=store.root,
                 hint="commit in the process that opened the table",
             )

@@ -1,6 +1,6 @@
 """Changes of a table that a REST catalog makes itself: columns, options, tags, branches, rollbacks.
 
-Java's tables make tags by files whatever their catalog is, and some servers know only those that they were asked for:
+Java's tables make tags by files whatever their catalog is, and some servers know only those made by a request:
 tags made here are both. Snapshots expire by files, as in Java.
 (Source: Paimon documentation, concepts/rest/rest-api, its OpenAPI description; Java Paimon 1.4, classes SchemaChange,
 CatalogBranchManager and RESTApi.)
@@ -103,8 +103,8 @@ class RestTable(RestPublisher):
         self._send(store, "/rollback", {"instant": instant}, lambda: store.latest_snapshot() == target)
 
     def _send(self, store: TableStore, path: str, body: dict[str, Any] | None, done: Callable[[], bool]) -> None:
-        """POST, or DELETE without a body, once: sent again, it might undo what others did in between. Only a server
-        that said that it is busy, and did not do it, is asked again.
+        """POST, or DELETE without a body, once: sent again, it might undo what others did in between. Only where
+        a server said that it is busy, and did not do it, the request is repeated.
 
         ``path``: after that of the table. ``body``: of the request. ``done``: looks whether it was done after all,
         where the answer got lost.
@@ -164,7 +164,7 @@ def _described(schema: TableSchema) -> tuple[Any, ...]:
 
 
 def schema_changes(old: TableSchema, new: TableSchema) -> Iterator[dict[str, Any]]:
-    """What makes one schema of another, as Java's SchemaChange in JSON. Columns are told apart by their ids.
+    """What makes one schema of another, as Java's SchemaChange in JSON. Columns are identified by their ids.
 
     Raises SchemaError where columns swap their names.
     """

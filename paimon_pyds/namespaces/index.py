@@ -36,7 +36,7 @@ class Index(Namespace):
         progress: Progress | None = None,
         filter: Filter = None,
     ) -> RewriteSummary:
-        """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
+        """Build the file indexes that options name and files lack, drop the others: one COMPACT snapshot.
 
         Args:
             where: a condition on partition columns.
@@ -99,7 +99,7 @@ class Index(Namespace):
 
         Args:
             options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
-            filters: what to ask them.
+            filters: conditions to try them with.
             files: how many files to sample.
             where: a condition on partition columns.
             progress: as for `Table.append`.
@@ -123,10 +123,10 @@ class Index(Namespace):
         The rules are in `paimon_pyds.ops.index_tools.advise`.
 
         Args:
-            recorded: filters that were asked, as text or as `RecordedFilter` with how often.
+            recorded: filters of past queries, as text or as `RecordedFilter` with how often.
             files: how many data files are looked into.
             where: a condition on partition columns; the other partitions are left out.
-            progress: is told how far it is.
+            progress: as for `Table.append`.
         """
         from paimon_pyds.ops.index_tools.advise import index_advise
 

@@ -24,7 +24,7 @@ class Snapshots(Namespace):
         """All snapshots there are, oldest first.
 
         ``total_record_count`` of each counts stored rows; ``row_count`` is how many rows a read gives, None where only
-        `Table.count` can tell, as in tables with a primary key.
+        `Table.count` finds out, as in tables with a primary key.
         """
         from paimon_pyds.engine.scan.known_rows import with_row_count
 

@@ -97,8 +97,9 @@ class Tags(Namespace):
     def create_due(
         self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
     ) -> tuple[str, ...]:
-        """Make the tags that ``tag.automatic-creation`` asks for and that are due, as each commit does; for tables that
-        are ``write-only``, whose commits leave it to other jobs.
+        """Make the tags that ``tag.automatic-creation`` prescribes and that are due, as each commit does.
+
+        For tables that are ``write-only``, whose commits leave it to other jobs.
 
         Args:
             options: table options for this run, such as ``{"tag.automatic-creation": "process-time"}``.

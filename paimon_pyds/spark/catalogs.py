@@ -1,7 +1,7 @@
 """Tables that the options of a read or a write name in a catalog, and what of that goes where.
 
 Plans and the tasks' copies of writers hold a table's storage, never the catalog's options: those stay on the driver,
-where loads, plans and commits ask the catalog.
+where loads, plans and commits use the catalog.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def given_table(path: str | Table, branch: str | None, storage_options: Mapping[
 
     Raises:
         OptionError: a table has its branch and its storage already.
-        TableNotFoundError, BranchNotFoundError: there is none at the path.
+        TableNotFoundError, BranchNotFoundError: the path has no table, or no such branch.
     """
     if not isinstance(path, Table):
         return Table.open(path, branch, storage_options)

@@ -73,7 +73,7 @@ def _without_trace(error: PaimonError) -> PaimonError:
 
 
 def lacks_package(worker: str, package: str = "paimon_pyds", right: str = sys.executable) -> str:
-    """What is said where the interpreter of Spark's Python workers (its path, or a name for it) lacks a package, which
+    """The message where the interpreter of Spark's Python workers (its path, or a name for it) lacks a package, which
     the ``right`` one has."""
     return (
         f"Spark's Python workers run {worker}, which has no {package} — set the environment variable PYSPARK_PYTHON to "

@@ -37,7 +37,7 @@ def spark_version() -> tuple[int, ...]:
 
 def plans_once() -> bool:
     """Whether Spark keeps the partitions of a loaded DataFrame or view for all its queries (4.1 to 4.3), and applies
-    the filters of one of its scans to the others (SPARK-58551). Spark 4.0 asks for them in each query, as 5 will."""
+    the filters of one of its scans to the others (SPARK-58551). Spark 4.0 plans them in each query, as 5 will."""
     return SUPPORTS_PUSHDOWN and spark_version() < (5,)
 
 
@@ -175,7 +175,7 @@ def is_connect(df: DataFrame) -> bool:
 def telling_tasks(spark: SparkSession, report: Callable[[int, int], None]) -> Iterator[None]:
     """While queries run, call a function with how many of Spark's tasks are done, of how many that are known.
 
-    Spark Connect tells that; of classic Spark it could only be asked through py4j, and nothing is told.
+    Only Spark Connect reports progress: classic Spark offers the numbers by py4j only.
     """
     if ".connect." not in type(spark).__module__:
         yield

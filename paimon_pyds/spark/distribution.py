@@ -1,7 +1,7 @@
 """Which task of Spark gets which rows: the bucket of each row as a column, and the shuffle before a write.
 
-Spark asks a Python data source for no distribution of the rows that it writes, so without a shuffle each task may have
-rows of any bucket, and writes a file of its own for each.
+A Python data source can't prescribe how Spark distributes the rows to write: without a shuffle each task may have rows
+of any bucket, and writes a file of its own for each.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def bucket(df: DataFrame, table: Table | str) -> Column:
     """The bucket of each row in a table with fixed buckets, as the writer computes it.
 
     ``df.repartition(n, bucket(df, table))`` brings the rows of a bucket to one task, which then writes one file of them
-    (more where they exceed ``target-file-size``). Partition columns go beside it where the table has some. Partitions
+    (more where they exceed ``target-file-size``). Add the partition columns where the table has some. Partitions
     that have another number of buckets than the table's options say can't be written to before they are rescaled.
 
     Args:
@@ -60,7 +60,7 @@ def bucket(df: DataFrame, table: Table | str) -> Column:
     count = int(opened.schema.options.get("bucket", "-1"))
     if count < 1:
         raise UnsupportedError(
-            f"bucket={count}: no function of a row tells its bucket",
+            f"bucket={count}: no function of a row gives its bucket",
             path=opened.path,
             hint="this is for tables with bucket=1 or more; paimon_pyds.spark.write distributes the rows of others",
         )
@@ -70,7 +70,7 @@ def bucket(df: DataFrame, table: Table | str) -> Column:
 def distributed(df: DataFrame, context: WriteContext) -> tuple[DataFrame, dict[str, str]]:
     """The rows shuffled so that those of a bucket come to one task, and options of the write that follow from that.
 
-    As they are, where the table has no buckets. Of rows with one key, those that lie in one partition of the DataFrame
+    As they are, where the table has no buckets. Of rows with one key, those in one partition of the DataFrame
     keep their order.
     """
     if int(context.options.get("bucket")) > 0:
@@ -195,5 +195,5 @@ def _bucket_column(df: DataFrame, context: WriteContext) -> Column:
 
 
 def _column(name: str) -> Column:
-    """By name only: Connect asks its server about a column of a DataFrame."""
+    """By name only: Connect sends a request to its server for a column of a DataFrame."""
     return F.col("`" + name.replace("`", "``") + "`")

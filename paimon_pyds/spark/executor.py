@@ -89,7 +89,7 @@ class SparkExecutor:
         yield from _results(self._collected(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS)))
 
     def _collected(self, results: DataFrame) -> pa.Table:
-        """All results; how many tasks of Spark are done is told meanwhile, where Spark tells it."""
+        """All results; meanwhile progress shows how many tasks are done, where Spark reports it."""
         with phase() as step:
             if not step.is_seen:
                 return _arrow(results)
@@ -126,7 +126,7 @@ def _results(done: pa.Table) -> Iterator[Any]:
 
 
 def _slots(count: int) -> npt.NDArray[np.int64]:
-    """A number for each of so many partitions that Spark's hash sends there, so that none has two and none is empty."""
+    """A number for each partition whose hash in Spark is that partition: each partition gets exactly one."""
     candidates = 16 * count
     while True:
         partitions = hash_ints(np.arange(candidates, dtype=np.int32)).astype(np.int64) % count

@@ -1,8 +1,8 @@
 """Filters that Spark pushes down (from 4.1) → predicate trees.
 
-Spark pushes only AND-ed conditions on one column each. What is taken here is answered exactly, so that Spark need not
-look again; anything else is given back: values without a SQL literal, columns read as another type than theirs, and
-TIMESTAMP(7..9), which Spark compares in microseconds.
+Spark pushes only AND-ed conditions on one column each. The scan evaluates those that it takes exactly, so that
+Spark need not evaluate them again. It gives back the others: values without a SQL literal, columns read as another
+type than theirs, and TIMESTAMP(7..9), which Spark compares in microseconds.
 """
 
 from __future__ import annotations

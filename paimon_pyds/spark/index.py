@@ -34,7 +34,7 @@ def build(  # noqa: PLR0913 - named arguments that users type
     progress: Progress | None = None,
     filter: str | None = None,
 ) -> RewriteSummary:
-    """Build the file indexes that a table's options ask for: see ``table.index.build``."""
+    """Build the file indexes that a table's options name: see ``table.index.build``."""
     table, where = given_table(path, branch, storage_options), one_condition(where, filter)
     return table.index.build(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
 

@@ -2,7 +2,7 @@
 
 The keys of the table are read by tasks of Spark, as rows (key, partition, bucket), and shuffled by key together with
 the rows to write. So a task has all rows of its keys, and knows where these were before: it says where each row goes,
-and adds deletes where keys move. What comes of it is shuffled by partition and bucket, and written as it is.
+and adds deletes where keys move. The result is shuffled by partition and bucket, and written as it is.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _completed(context: WriteContext, df: DataFrame) -> tuple[WriteContext, Data
 
 def _key_ends(df: DataFrame, keys: KeyColumns, field: DataField) -> pa.Array | None:
     """The least and the greatest value of a key column in the rows to write. None where Spark would have to compute
-    these rows once more to tell, or where it compares values in another way."""
+    these rows once more, or where it compares values in another way."""
     given, type_ = keys.given.get(field.name), spark_field(field).dataType
     if given is None or given.dataType != type_ or not isinstance(type_, _WITH_ENDS) or field.default is not None:
         return None

@@ -48,7 +48,7 @@ _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What ``spark.read`` was asked for.
+    """The options of a ``spark.read``.
 
     Attributes:
         path: the table.
@@ -61,7 +61,7 @@ class ReadOptions:
         storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
         system: the name of a system table of the table, or with `SYSTEM_OF_WAREHOUSE` one of the warehouse at ``path``.
         catalog: options of the catalog in which ``path`` is the table's name; None where it is a path.
-        store: the table, in tasks, which can't ask the catalog.
+        store: the table, in tasks, which can't reach the catalog.
     """
 
     path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
@@ -92,7 +92,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What ``df.write`` was asked for.
+    """The options of a ``df.write``.
 
     Attributes:
         path: the table.
@@ -140,7 +140,7 @@ class WriteOptions:
 
     @property
     def not_stored(self) -> tuple[str, ...]:
-        """Columns of the data that tell something of rows, and are none of the table's."""
+        """Columns of the data that describe rows and are not stored."""
         bucket = None if self.assigned is None else BUCKET_COLUMN
         return tuple(name for name in (self.row_kinds, bucket) if name is not None)
 

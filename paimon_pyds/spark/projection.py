@@ -70,7 +70,7 @@ def _skip_blank(text: str, at: int) -> int:
 def select_columns(fields: Sequence[DataField], paths: Sequence[tuple[str, ...]]) -> tuple[DataField, ...]:
     """The fields that the option ``columns`` names, in its order; ``a.b`` keeps only member b of a.
 
-    Several members of one column are kept together, where the column was first named.
+    Several members of one column stay together, where the column was first named.
     Raises UnknownColumnError: no such column; OptionError: one named twice.
     """
     names = [f.name for f in fields]

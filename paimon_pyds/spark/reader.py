@@ -52,7 +52,7 @@ class SplitPartition(InputPartition):  # type: ignore[misc]
 
 
 class TopNPartition(InputPartition):  # type: ignore[misc]
-    """What the one task of a top n runs: it asks indexes, and reads what they leave open."""
+    """The one task of a top n: it evaluates indexes, and reads the files without an exact answer."""
 
     def __init__(self, query: TopNQuery) -> None:
         super().__init__(len(query.files))
@@ -235,7 +235,7 @@ def _explain(scan: Scan, options: ReadOptions) -> None:
 
 
 def planned(state: ReadState, scan: Scan) -> ScanPlan:
-    """The plan of a scan of this state. Plans of the newest snapshot are kept in the planning process.
+    """The plan of a scan of this state. Plans of the newest snapshot are cached in the planning process.
 
     EXPLAIN plans a query too, and Spark 4.0 plans a query several times.
     """

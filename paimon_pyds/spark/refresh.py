@@ -41,7 +41,7 @@ _log = logging.getLogger("paimon_pyds.spark")
 def for_tasks(options: ReadOptions, store: TableStore | None) -> ReadOptions:
     """What a task needs of the options: no more credentials than the storage takes.
 
-    ``store`` is the table where they name one of a catalog. Tasks can't ask that: they look at the snapshot files.
+    ``store`` is the table where they name one of a catalog. Tasks can't reach it: they read the snapshot files.
     """
     if options.catalog is not None and store is not None:
         stored = TableStore(store.io, store.root, store.branch, store.external)

@@ -69,7 +69,7 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
 
     @clear_errors
     def schema(self) -> StructType:
-        """The columns as Spark's types. What does not fit the table is refused here, and not in the first query."""
+        """The columns as Spark's types. Options that do not fit the table are refused here, not in the first query."""
         from paimon_pyds.spark.state import open_state, state_schema
 
         options = self._read_options()
@@ -204,7 +204,7 @@ def _check_workers(spark: Any) -> None:
     code = f"import importlib.util as u; print(*[p for p in {_NEEDED!r} if u.find_spec(p) is None])"
     try:
         done = subprocess.run([interpreter, "-c", code], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.SubprocessError):  # the first query will tell
+    except (OSError, subprocess.SubprocessError):  # the first query will raise it
         return
     if done.returncode == 0 and done.stdout.strip():
         warnings.warn(lacks_package(interpreter, done.stdout.split()[0]), RuntimeWarning, stacklevel=3)

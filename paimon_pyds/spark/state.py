@@ -30,7 +30,7 @@ _TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR})
 class Loaded:
     """The columns that a DataFrame or view was loaded with: a schema's number, and a digest of that schema.
 
-    The digest tells the table from another that was made at the same path since.
+    The digest distinguishes the table from another that was made at the same path since.
     """
 
     schema_id: int
@@ -38,7 +38,7 @@ class Loaded:
 
     @classmethod
     def of(cls, schema: TableSchema) -> Loaded:
-        """What tells this schema from all others."""
+        """The identity of a schema."""
         return cls(schema.id, schema_digest(schema))
 
 
@@ -95,7 +95,7 @@ def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
 
 
 def try_load(options: Mapping[str, str]) -> Loaded | None:
-    """The columns of what these options name now, None where that can't be told: the read itself will say why."""
+    """The columns of what these options name now, None where these fail: the read itself will say why."""
     try:
         given = parse_read_options(options)
         return None if given.system is not None else open_state(given, None).loaded

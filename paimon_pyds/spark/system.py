@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def system_schema(options: ReadOptions) -> StructType:
-    """Spark's schema of a system table, or of those of its columns that the option ``columns`` names."""
+    """Spark's schema of a system table: of all its columns, or the ones that the option ``columns`` names."""
     fields = _scan(options, None).table_fields
     if options.columns is not None:
         names = [".".join(path) for path in split_names(options.columns)]
@@ -95,7 +95,7 @@ class SystemReader(DataSourceReader):  # type: ignore[misc]
 
 
 def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:
-    """The query that the options ask for. Raises OptionError for one that system tables do not take."""
+    """The query that the options describe. Raises OptionError for one that system tables do not take."""
     given = {"topn": options.top_n, "metadata-columns": options.metadata_columns, "explain": options.explain}
     for name, value in given.items():
         if value:

@@ -8,7 +8,7 @@
     ARRAY, MAP, ROW, MULTISET<t>           ArrayType, MapType, StructType, MapType(t, int)
 
 Spark's timestamps end at microseconds: TIMESTAMP(7..9) is rounded down, as Paimon's own connector does. Paimon keeps
-milliseconds of TIME(p) whatever p is: finer values are refused on writing. NOT NULL and comments are kept.
+milliseconds of TIME(p) whatever p is: finer values are refused on writing. NOT NULL and comments are preserved.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def spark_schema(fields: Sequence[DataField]) -> spark.StructType:
 
 
 def spark_field(field: DataField) -> spark.StructField:
-    """Spark's form of one column, nullability and comment kept. Raises UnsupportedError."""
+    """Spark's form of one column, with its nullability and comment. Raises UnsupportedError."""
     metadata = {} if field.description is None else {"comment": field.description}
     return spark.StructField(field.name, _to_spark(field.type, field.name), field.type.nullable, metadata)
 

@@ -66,7 +66,7 @@ class Prepared:
 def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
     """A DataFrame made ready for ``df.write`` with some options. A missing table of a catalog is made.
 
-    What is wrong with the options or the rows is left to the write to tell.
+    Faults of the options or the rows are left to the write, which raises them.
     """
     from paimon_pyds.spark.writer import dynamic_options
 

@@ -82,7 +82,7 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         self._kind = kind
         self._external = external
         self.catalog: CommitCatalog | None = None
-        """What the commit asks, of a table of a catalog."""
+        """The catalog that commits, for a table of one."""
         self.made = False
         """Whether the table was made for this write."""
 
@@ -93,8 +93,8 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         Raises:
             CommitConflictError: the table was dropped and created again since the write began.
             CommitError: not published, and the tasks' files are removed; or a task left no message, and Spark aborts.
-            AlreadyCommittedError: the table has some of the files; all are kept.
-            CommitOutcomeUnknownError: the storage did not say; all files are kept.
+            AlreadyCommittedError: the table has some of the files; no file is removed.
+            CommitOutcomeUnknownError: the storage did not say; no file is removed.
         """
         received = [m for m in messages if isinstance(m, self._kind)]
         if len(received) != len(messages):
@@ -213,7 +213,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
 
 class IgnoringWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """What writes nothing into a table that is there, as ``if-exists=ignore`` asks."""
+    """The writer of ``if-exists=ignore`` where the table is there: it writes nothing."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
         """Leave the rows."""
@@ -293,7 +293,7 @@ def _writer(
 
 def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[str, pa.Field]) -> pa.Schema:
     """What the columns of a DataFrame are converted to, in their order, under the table's names. ``schema``: the
-    DataFrame's. ``others``: columns that may be among them and are none of the table's.
+    DataFrame's. ``others``: columns that may be among them and are not in the table.
     Raises SchemaError: columns that do not fit the table."""
     names, missing = _renamed(schema.fieldNames(), context.schema.fields, context.root, [*others])
     if not {context.raw_options.get(ROW_KIND_COLUMN), context.options.get("rowkind.field")} & {*others, *names}:
@@ -416,7 +416,7 @@ def _renamed(
     names: Sequence[str], fields: Sequence[DataField], table: str, others: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """The table's spelling of the DataFrame's columns, in the DataFrame's order, and the table's columns without a
-    default that are not among them. ``others``: columns of the DataFrame that are none of the table's.
+    default that are not among them. ``others``: columns of the DataFrame that are not in the table.
     Raises SchemaError."""
     stored = [name for name in names if name not in others]
     found = match_columns(stored, fields, table)

@@ -248,7 +248,7 @@ def killed(*arguments):
         run(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(clone._Copy, sys.argv[3], killed)
-pp.Table.open(sys.argv[1]).clone(sys.argv[2])
+pp.Table.open(sys.argv[1]).maintenance.clone(sys.argv[2])
 """
 
 
