@@ -123,7 +123,7 @@ class RestPublisher:
     def _connected(self, store: TableStore) -> RestClient:
         if self._client is None:
             raise UnsupportedError(
-                "this copy of the table came to another process without the token, and can't reach the catalog",
+                "this copy of the table is in a process without the catalog's token, and can't reach it",
                 path=store.root,
                 hint="commit in the process that opened the table",
             )
