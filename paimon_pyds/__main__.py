@@ -14,14 +14,10 @@ def main() -> int:
     up. Either way it is silent, and the exit status is 130.
     """
     signal.signal(signal.SIGINT, _leave)
-    from paimon_pyds.cli.main import parsed, run
-
-    arguments = parsed()
-    import paimon_pyds.table  # noqa: F401 - what takes long to import
+    from paimon_pyds.cli.main import main
 
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        return run(arguments)
+        return main(ready=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     except KeyboardInterrupt:
         return 130
     finally:

@@ -6,22 +6,23 @@ since 2024 and its theme Material ends in May 2027. No network is needed, and a 
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from pydoc import locate
 
+import click
 from sphinx.cmd.build import main as sphinx
 
 from paimon_pyds import errors
 from paimon_pyds.base.options import OPTIONS
 from paimon_pyds.base.options.option import Option, Status
-from paimon_pyds.cli.main import build_parser
+from paimon_pyds.cli import main as _main  # noqa: F401 - adds the commands
+from paimon_pyds.cli.program import Group, program
+from paimon_pyds.cli.program import commands as program_commands
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN_PYTHON = {
@@ -96,23 +97,12 @@ def _cell(text: str) -> str:
 def commands() -> str:
     """The reference of the command line: each command's help."""
     lines = ["# Commands", ""]
-    for name, parser in _commands(build_parser(), ""):
-        parser.formatter_class = _Wide
-        lines += [f"## {name}", "", "```text", parser.format_help().rstrip(), "```", ""]
+    root = click.Context(program, info_name="paimon-pyds")
+    for name, command in program_commands(program):
+        if not isinstance(command, Group):
+            context = click.Context(command, info_name=name, parent=root, max_content_width=100, terminal_width=100)
+            lines += [f"## {name}", "", "```text", command.get_help(context).rstrip(), "```", ""]
     return "\n".join(lines)
-
-
-class _Wide(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=32, width=100)
-
-
-def _commands(parser: argparse.ArgumentParser, prefix: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, found in action.choices.items():
-                inner = list(_commands(found, f"{prefix}{name} "))
-                yield from inner or [(f"{prefix}{name}", found)]
 
 
 def errors_page() -> str:

@@ -2,121 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
 
-EXAMPLES: Mapping[str, Sequence[str]] = {
-    "create-database": ["paimon-pyds create-database /wh shop"],
-    "create": [
-        "paimon-pyds create /wh/shop.db/orders 'id BIGINT NOT NULL, color STRING, price DECIMAL(10, 2), day DATE'"
-        " --partition-by day --option file-index.bitmap.columns=color",
-        "paimon-pyds create /wh/shop.db/customers 'id BIGINT, name STRING' --primary-key id --option bucket=4",
-    ],
-    "migrate": [
-        "paimon-pyds migrate events /wh/shop.db/events --dry-run",
-        "paimon-pyds migrate events /wh/shop.db/linked --mode link --partition-by day=STRING",
-    ],
-    "write": [
-        "paimon-pyds write /wh/shop.db/orders orders.csv",
-        "paimon-pyds write /wh/shop.db/items items.parquet --create --partition-by day",
-        "paimon-pyds write /wh/shop.db/orders today.csv --mode overwrite --partition day=2026-11-22",
-        "paimon-pyds read /wh/shop.db/orders --output csv | paimon-pyds write /wh/shop.db/copy - --input-format csv"
-        " --create --types 'price DECIMAL(10, 2)'",
-    ],
-    "read": [
-        "paimon-pyds read /wh/shop.db/orders --where \"color = 'red' AND price < 10\" --columns id,price --limit 10",
-        "paimon-pyds read /wh/shop.db/orders --topn 'price desc, 3' --output json",
-        "paimon-pyds read /wh/shop.db/orders --snapshot 1 --out orders.parquet",
-        "paimon-pyds read /wh/shop.db/orders --output csv --null NULL --delimiter ';' | head",
-    ],
-    "count": ["paimon-pyds count /wh/shop.db/orders --where \"color = 'red'\" --how"],
-    "exists": ["paimon-pyds exists /wh/shop.db/orders --where \"color = 'red'\""],
-    "distinct": ["paimon-pyds distinct /wh/shop.db/orders color --output csv"],
-    "min": ["paimon-pyds min /wh/shop.db/orders day"],
-    "max": ["paimon-pyds max /wh/shop.db/orders price --where \"color = 'red'\""],
-    "sum": ["paimon-pyds sum /wh/shop.db/orders price"],
-    "explain": ["paimon-pyds explain /wh/shop.db/orders --where \"color = 'red'\" --analyze --html explain.html"],
-    "layout": ["paimon-pyds layout /wh/shop.db/orders --columns id,price"],
-    "describe": ["paimon-pyds describe /wh/shop.db/orders", "paimon-pyds describe /wh/shop.db/orders --all-options"],
-    "snapshots": ["paimon-pyds snapshots /wh/shop.db/orders"],
-    "system": [
-        "paimon-pyds system /wh/shop.db/orders files --where 'level > 0' --output markdown",
-        "paimon-pyds system --warehouse /wh all_table_options",
-    ],
-    "update": ["paimon-pyds update /wh/shop.db/orders --set 'price = price * 0.9' --where \"color = 'red'\""],
-    "delete": [
-        "paimon-pyds delete /wh/shop.db/orders --where \"color = 'blue'\"",
-        "paimon-pyds delete /wh/shop.db/orders --matching gone.csv",
-    ],
-    "merge": [
-        "paimon-pyds merge /wh/shop.db/orders --source changes.csv --on id --when-matched update"
-        " --when-not-matched insert"
-    ],
-    "compact": [
-        "paimon-pyds compact /wh/shop.db/orders --full",
-        "paimon-pyds compact /wh/shop.db/orders --order-by color --dry-run",
-    ],
-    "rescale": ["paimon-pyds rescale /wh/shop.db/customers 8 --dry-run"],
-    "lookup": ["paimon-pyds lookup /wh/shop.db/customers '{\"id\": 7}'"],
-    "alter": [
-        "paimon-pyds alter /wh/shop.db/orders --set file-index.bloom-filter.columns=id --unset target-file-size",
-        "paimon-pyds alter /wh/shop.db/orders --add-columns 'note STRING, tags ARRAY<STRING>'",
-        "paimon-pyds alter /wh/shop.db/orders --rename-column note=remark --drop-column tags --comment 'all orders'",
-    ],
-    "index rewrite": ["paimon-pyds index rewrite /wh/shop.db/orders"],
-    "index dump": ["paimon-pyds index dump /wh/shop.db/orders"],
-    "index verify": ["paimon-pyds index verify /wh/shop.db/orders"],
-    "index cost": [
-        "paimon-pyds index cost /wh/shop.db/orders --option file-index.bitmap.columns=color --filter \"color = 'red'\""
-    ],
-    "index eval": ["paimon-pyds index eval data-1.parquet.index --table /wh/shop.db/orders --where \"color = 'red'\""],
-    "index advise": [
-        "paimon-pyds index advise /wh/shop.db/orders --filters filters.txt",
-        "paimon-pyds index advise /wh/shop.db/orders --filter \"color = 'red'\"",
-    ],
-    "advise partition": ["paimon-pyds advise partition /wh/shop.db/orders --filters filters.txt"],
-    "tag create": ["paimon-pyds tag create /wh/shop.db/orders before-sale --snapshot 1"],
-    "tag rename": ["paimon-pyds tag rename /wh/shop.db/orders before-sale first"],
-    "tag list": ["paimon-pyds tag list /wh/shop.db/orders"],
-    "tag create-due": [
-        "paimon-pyds tag create-due /wh/shop.db/orders --option tag.automatic-creation=process-time --dry-run"
-    ],
-    "consumer reset": ["paimon-pyds consumer reset /wh/shop.db/orders nightly --next-snapshot 2"],
-    "consumer list": ["paimon-pyds consumer list /wh/shop.db/orders"],
-    "consumer clear": ["paimon-pyds consumer clear /wh/shop.db/orders --including 'night.*'"],
-    "tag expire": ["paimon-pyds tag expire /wh/shop.db/orders"],
-    "branch create": ["paimon-pyds branch create /wh/shop.db/orders trial --tag first"],
-    "branch rename": ["paimon-pyds branch rename /wh/shop.db/orders trial test"],
-    "branch list": ["paimon-pyds branch list /wh/shop.db/orders"],
-    "branch fast-forward": ["paimon-pyds branch fast-forward /wh/shop.db/orders test --yes"],
-    "branch delete": ["paimon-pyds branch delete /wh/shop.db/orders test --yes"],
-    "rollback": ["paimon-pyds rollback /wh/shop.db/orders --tag first --yes"],
-    "tag delete": ["paimon-pyds tag delete /wh/shop.db/orders first --yes"],
-    "verify": ["paimon-pyds verify /wh/shop.db/orders", "paimon-pyds verify /wh/shop.db/orders --deep --output json"],
-    "repair": ["paimon-pyds repair /wh/shop.db/orders --dry-run", "paimon-pyds repair /wh/shop.db/orders"],
-    "remove-unexisting-files": [
-        "paimon-pyds remove-unexisting-files /wh/shop.db/orders --dry-run",
-        "paimon-pyds remove-unexisting-files /wh/shop.db/orders --yes",
-    ],
-    "diff": ["paimon-pyds diff /wh/shop.db/orders 1 --output csv", "paimon-pyds diff /wh/shop.db/orders 1 --summary"],
-    "orphans": [
-        "paimon-pyds orphans /wh/shop.db/orders --dry-run",
-        "paimon-pyds orphans /wh/shop.db/orders --older-than '2 d' --yes",
-    ],
-    "expire": ["paimon-pyds expire /wh/shop.db/orders --retain-max 10 --dry-run"],
-    "expire-changelogs": ["paimon-pyds expire-changelogs /wh/shop.db/orders --retain-max 100 --dry-run"],
-    "expire-partitions": [
-        "paimon-pyds expire-partitions /wh/shop.db/orders --option 'partition.expiration-time=365 d' --dry-run"
-    ],
-    "compact-manifests": ["paimon-pyds compact-manifests /wh/shop.db/orders --dry-run"],
-    "analyze": ["paimon-pyds analyze /wh/shop.db/orders --columns id,color"],
-    "clone": ["paimon-pyds clone /wh/shop.db/orders /wh/shop.db/orders_2026 --dry-run"],
-    "purge": ["paimon-pyds purge /wh/shop.db/orders --named-states --dry-run"],
-    "mark-done": ["paimon-pyds mark-done /wh/shop.db/orders day=2026-11-22"],
-    "drop-partitions": ["paimon-pyds drop-partitions /wh/shop.db/orders --where \"day < '2020-01-01'\" --dry-run"],
-    "truncate": ["paimon-pyds truncate /wh/shop.db/orders --dry-run"],
-    "tables": ["paimon-pyds tables /wh", "paimon-pyds tables /wh --database shop --output json"],
-    "rename": ["paimon-pyds rename /wh/shop.db/items articles"],
-    "drop": ["paimon-pyds drop /wh/shop.db/articles --yes"],
-    "drop-database": ["paimon-pyds drop-database /wh shop --cascade --yes"],
-    "completion": ['eval "$(paimon-pyds completion bash)"', "paimon-pyds completion fish | source"],
-}
+_EXAMPLES = """
+create-database warehouse shop
+create warehouse/shop.db/orders 'id BIGINT NOT NULL, color STRING, price DECIMAL(10, 2), day DATE' --partition-by day --option file-index.bitmap.columns=color
+create warehouse/shop.db/customers 'id BIGINT, name STRING' --primary-key id --option bucket=4
+migrate events warehouse/shop.db/events --dry-run
+migrate events warehouse/shop.db/linked --mode link --partition-by day=STRING
+append warehouse/shop.db/orders orders.csv
+append warehouse/shop.db/items items.parquet --create --partition-by day
+overwrite warehouse/shop.db/orders today.csv --partition day=2026-11-22
+scan warehouse/shop.db/orders --where "color = 'red' AND price < 10" --columns id,price --limit 10
+scan warehouse/shop.db/orders --top-n 'price desc, 3' --output json
+scan warehouse/shop.db/orders --snapshot 1 --out orders.parquet
+scan warehouse/shop.db/orders --output csv --null NULL --delimiter ';' | head
+scan warehouse/shop.db/orders --output csv | paimon-pyds append warehouse/shop.db/copy - --input-format csv --create --types 'price DECIMAL(10, 2)'
+count warehouse/shop.db/orders --where "color = 'red'" --how
+exists warehouse/shop.db/orders --where "color = 'red'"
+distinct warehouse/shop.db/orders color --output csv
+min warehouse/shop.db/orders day
+max warehouse/shop.db/orders price --where "color = 'red'"
+sum warehouse/shop.db/orders price
+explain warehouse/shop.db/orders --where "color = 'red'" --analyze --html explain.html
+describe warehouse/shop.db/orders
+describe warehouse/shop.db/orders --all-options
+update warehouse/shop.db/orders --set 'price = price * 0.9' --where "color = 'red'"
+delete warehouse/shop.db/orders --where "color = 'blue'"
+delete warehouse/shop.db/orders --matching gone.csv
+merge warehouse/shop.db/orders --source changes.csv --on id --when-matched update --when-not-matched insert
+compact warehouse/shop.db/orders --full
+compact warehouse/shop.db/orders --order-by color --dry-run
+lookup warehouse/shop.db/customers '{"id": 7}'
+alter warehouse/shop.db/orders --set file-index.bloom-filter.columns=id --unset target-file-size
+alter warehouse/shop.db/orders --add-columns 'note STRING, tags ARRAY<STRING>'
+alter warehouse/shop.db/orders --rename-column note=remark --drop-column tags --comment 'all orders'
+system read warehouse/shop.db/orders files --where 'level > 0' --output markdown
+system read --warehouse warehouse all_table_options
+system audit-log warehouse/shop.db/orders --limit 3
+system binlog warehouse/shop.db/orders --output json
+index build warehouse/shop.db/orders
+index dump warehouse/shop.db/orders
+index verify warehouse/shop.db/orders
+index cost warehouse/shop.db/orders --option file-index.bitmap.columns=color --filter "color = 'red'"
+index evaluate warehouse/shop.db/orders data-1.parquet.index --where "color = 'red'"
+index advise warehouse/shop.db/orders --filters filters.txt
+index advise warehouse/shop.db/orders --filter "color = 'red'"
+index advise-partition warehouse/shop.db/orders --filters filters.txt
+index layout warehouse/shop.db/orders --columns id,price
+tags create warehouse/shop.db/orders before-sale --snapshot 1
+tags rename warehouse/shop.db/orders before-sale first
+tags list warehouse/shop.db/orders
+tags create-due warehouse/shop.db/orders --option tag.automatic-creation=process-time --dry-run
+tags expire warehouse/shop.db/orders
+branches create warehouse/shop.db/orders trial --tag first
+branches rename warehouse/shop.db/orders trial test
+branches list warehouse/shop.db/orders
+branches fast-forward warehouse/shop.db/orders test --yes
+branches delete warehouse/shop.db/orders test --yes
+snapshots list warehouse/shop.db/orders
+snapshots latest warehouse/shop.db/orders
+snapshots rollback warehouse/shop.db/orders --tag first --yes
+tags delete warehouse/shop.db/orders first --yes
+snapshots diff warehouse/shop.db/orders 1 --output csv
+snapshots diff warehouse/shop.db/orders 1 --summary
+snapshots expire warehouse/shop.db/orders --retain-max 10 --dry-run
+snapshots expire-changelogs warehouse/shop.db/orders --retain-max 100 --dry-run
+maintenance verify warehouse/shop.db/orders
+maintenance verify warehouse/shop.db/orders --deep --output json
+maintenance repair warehouse/shop.db/orders --dry-run
+maintenance repair warehouse/shop.db/orders
+maintenance remove-orphan-files warehouse/shop.db/orders --dry-run
+maintenance remove-orphan-files warehouse/shop.db/orders --older-than '2 d' --yes
+maintenance remove-unexisting-files warehouse/shop.db/orders --dry-run
+maintenance remove-unexisting-files warehouse/shop.db/orders --yes
+maintenance analyze warehouse/shop.db/orders --columns id,color
+maintenance statistics warehouse/shop.db/orders
+maintenance clone warehouse/shop.db/orders warehouse/shop.db/orders_2026 --dry-run
+maintenance reset-consumer warehouse/shop.db/orders nightly --next-snapshot 2
+maintenance consumers warehouse/shop.db/orders
+maintenance clear-consumers warehouse/shop.db/orders --including 'night.*'
+maintenance compact-manifests warehouse/shop.db/orders --dry-run
+maintenance expire-partitions warehouse/shop.db/orders --option 'partition.expiration-time=365 d' --dry-run
+maintenance mark-partitions-done warehouse/shop.db/orders day=2026-11-22
+maintenance rescale warehouse/shop.db/customers 8 --dry-run
+maintenance purge warehouse/shop.db/orders --named-states --dry-run
+drop-partitions warehouse/shop.db/orders --where "day < '2020-01-01'" --dry-run
+truncate warehouse/shop.db/orders --dry-run
+tables warehouse
+tables warehouse --database shop --output json
+rename warehouse/shop.db/items articles
+drop warehouse/shop.db/articles --yes
+drop-database warehouse shop --cascade --yes
+"""  # noqa: E501 - a line is one command
+EXAMPLES: dict[str, list[str]] = {}
+"""By command, such as ``tags create``."""
+_WIDTH = 76
+
+for _line in _EXAMPLES.split("\n")[1:-1]:
+    _first, _second, *_ = _line.split(" ")
+    _group = _first in ("system", "index", "tags", "branches", "snapshots", "maintenance")
+    EXAMPLES.setdefault(f"{_first} {_second}" if _group else _first, []).append(f"paimon-pyds {_line}")
+
+
+def wrapped(line: str) -> str:
+    """A line as a shell takes it in several lines."""
+    first, *parts = re.split(r" (?=--|\||'id |warehouse/)", line)
+    lines = [f"  {first}"]
+    for part in parts:
+        if len(lines[-1]) + len(part) + 1 > _WIDTH:
+            lines.append(f"    {part}")
+        else:
+            lines[-1] += f" {part}"
+    return " \\\n".join(lines)

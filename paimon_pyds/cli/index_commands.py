@@ -1,27 +1,21 @@
-"""The commands ``index dump``, ``eval``, ``verify``, ``cost``, ``advise`` and ``rewrite``; and ``advise partition``."""
+"""The commands ``index``: build, dump, evaluate, verify, weigh, advise; and how a table is laid out."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from paimon_pyds.base.secrets import counted, human_bytes, visible
 from paimon_pyds.cli import display as show
-from paimon_pyds.cli.arguments import (
-    WHERE_PARTITIONS,
-    Commands,
-    add_common_arguments,
-    add_repeated,
-    add_table_command,
-    add_where,
-    command_line,
-    number,
-    open_table,
-    table_options,
-)
+from paimon_pyds.cli import parameters as p
+from paimon_pyds.cli.program import index
+from paimon_pyds.cli.read_commands import show_pictured
+from paimon_pyds.cli.target import Target, command
 from paimon_pyds.errors import StorageError
 
 if TYPE_CHECKING:
@@ -29,84 +23,45 @@ if TYPE_CHECKING:
     from paimon_pyds.ops.index_tools.cost import CostReport
     from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter
 
-
-def add_index_commands(commands: Commands) -> None:
-    """Add the command ``index`` and its verbs to a parser."""
-    parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
-    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    parser = add_table_command(
-        verbs, "dump", "What lies in an index container, or in all containers of a table.", _dump
-    )
-    add_where(parser, WHERE_PARTITIONS)
-
-    parser = verbs.add_parser("eval", help="What an index container says of a condition, as Java's readers do.")
-    parser.add_argument("container", metavar="CONTAINER", help="an .index file")
-    parser.add_argument("--table", required=True, metavar="TABLE_PATH", help="the table whose columns it names")
-    parser.add_argument("--branch", help="a branch of the table")
-    add_where(parser, required=True)
-    parser.add_argument("--rows", type=number, help="rows of the data file, where it is none of the table's")
-    add_common_arguments(parser, options=False)
-    parser.set_defaults(run=_evaluate)
-
-    parser = add_table_command(
-        verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong.", _verify
-    )
-    add_where(parser, WHERE_PARTITIONS)
-
-    help_ = "What indexes would cost and bring: built in memory for a few files."
-    parser = add_table_command(verbs, "cost", help_, _cost, options=True)
-    add_repeated(parser, "--filter", "a filter to ask them; can be repeated")
-    parser.add_argument("--files", type=number, default=3, help="how many files to sample (3)")
-    parser.add_argument("--where", metavar="CONDITION", help=WHERE_PARTITIONS)
-
-    parser = add_table_command(
-        verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.", _advise
-    )
-    _add_advice_arguments(parser, required=True)
-
-    parser = add_table_command(
-        verbs, "rewrite", "Build the indexes that options ask for and files lack, and drop the others.", _rewrite
-    )
-    add_where(parser, WHERE_PARTITIONS)
-    parser.add_argument("--rebuild", action="store_true", help="build every index anew")
+_partitions = p.option("--where", metavar="CONDITION", help=p.PARTITIONS_HELP)
+"""Where ``--filter`` is something else."""
+_files = p.number("--files", "how many files to sample (3)", default=3)
+_recorded = p.together(
+    p.option("--filters", type=p.FILE, metavar="FILE",
+             help='recorded filters: one a line, as text or {"filter": …, "count": …}'),
+    p.repeated("--filter", "a filter", "CONDITION"),
+    _files,
+    _partitions,
+)  # fmt: skip
 
 
-def add_advise_commands(commands: Commands) -> None:
-    """Add the command ``advise`` and its verbs to a parser."""
-    parser = commands.add_parser("advise", help="Say how a table would better be laid out.")
-    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
-    parser = add_table_command(
-        verbs, "partition", "Which column suits as a partition, and what partitions would hold.", _advise_partition
-    )
-    _add_advice_arguments(parser, required=False)
+@command(index, p.where(p.PARTITIONS_HELP), p.flag("--rebuild", "build every index anew"))
+def index_build(at: Target, **given: Any) -> None:
+    """Build the indexes that options ask for and files lack; drop the others."""
+    summary = at.table.index.build(**given)
+    at.answer(asdict(summary), str(summary))
+    if summary.skipped and at.output == "text":
+        print("other commits removed or changed the skipped files: run it again", file=sys.stderr)
 
 
-def _add_advice_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    filters = 'recorded filters: one a line, as text or {"filter": …, "count": …}'
-    given = parser.add_mutually_exclusive_group(required=required)
-    given.add_argument("--filters", metavar="FILE", help=filters)
-    add_repeated(given, "--filter", "a filter; can be repeated")
-    parser.add_argument("--files", type=number, default=3, help="how many files to sample (3)")
-    parser.add_argument("--where", metavar="CONDITION", help=WHERE_PARTITIONS)
-
-
-def _dump(arguments: argparse.Namespace) -> None:
+@command(index, p.where(p.PARTITIONS_HELP))
+def index_dump(at: Target, where: str | None) -> None:
+    """Show what is in the indexes of a table, or in an .index file."""
     from paimon_pyds.ops.index_tools.inspect import dump_container
 
-    path = arguments.table
+    path = at.path or ""
     if os.path.isfile(path):
         found = dump_container(_bytes(path), path)
-        if arguments.output == "text":
+        if at.output == "text":
             show.line(f"{path}: {os.path.getsize(path):,} bytes")
     else:
-        found = open_table(arguments).index.dump(arguments.where)
-        if not found and arguments.output == "text":
+        found = at.table.index.dump(where)
+        if not found and at.output == "text":
             print("no file has an index")
-    if arguments.output == "json":
+    if at.output == "json":
         for item in found:
-            index = {"column": item.column, "index": item.index_type, "start": item.start, "bytes": item.size}
-            show.json_value({"container": item.container, "storage": item.storage, **index, **item.facts})
+            facts = {"column": item.column, "index": item.index_type, "start": item.start, "bytes": item.size}
+            show.json_value({"container": item.container, "storage": item.storage, **facts, **item.facts})
         return
     for container in dict.fromkeys((d.container, d.storage) for d in found):
         if not os.path.isfile(path):
@@ -136,23 +91,29 @@ def _facts(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in facts.items())
 
 
-def _evaluate(arguments: argparse.Namespace) -> None:
+@command(
+    index,
+    p.argument("container", "an .index file", type=p.FILE),
+    p.where(required=True),
+    p.number("--rows", "rows of the data file, where it is none of the table's"),
+)
+def index_evaluate(at: Target, container: str, where: str, rows: int | None) -> None:
+    """Show what an index container says of a condition, as Java's readers do."""
     from paimon_pyds.ops.index_tools.inspect import index_eval
 
-    path, store = arguments.container, open_table(arguments)._store
-    answer = index_eval(store, path, _bytes(path), arguments.where, arguments.rows)
-    if arguments.output == "json" or isinstance(answer, list):
+    answer = index_eval(at.table._store, container, _bytes(container), where, rows)
+    if at.output == "json" or isinstance(answer, list):
         show.json_value(answer)
     else:
         print(answer)
 
 
-def _verify(arguments: argparse.Namespace) -> int:
-    """Print what is wrong with the indexes; 1 when anything is."""
-    table = open_table(arguments)
-    report = table.index.verify(arguments.where)
+@command(index, p.where(p.PARTITIONS_HELP))
+def index_verify(at: Target, where: str | None) -> int:
+    """Compare every index with the data; exit status 1 when something is wrong."""
+    report = at.table.index.verify(where)
     faults = sum(f.is_fault for f in report.findings)
-    if arguments.output == "json":
+    if at.output == "json":
         counts = {"files": report.files, "indexes": report.indexes, "rows": report.rows, "bytes": report.index_bytes}
         show.json_value({**counts, "faults": faults, "findings": report.to_arrow().to_pylist()})
         return int(faults > 0)
@@ -161,15 +122,15 @@ def _verify(arguments: argparse.Namespace) -> int:
         show.line(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
     print(report)
     if faults:
-        show.line(f"`{command_line(arguments, 'index rewrite', '--rebuild')}` builds them again")
+        show.line(f"`{at.command_line('index build', '--rebuild')}` builds them again")
     return int(faults > 0)
 
 
-def _cost(arguments: argparse.Namespace) -> None:
-    options = table_options(arguments) or None
-    table = open_table(arguments)
-    report = table.index.cost(options, arguments.filter, files=arguments.files, where=arguments.where)
-    if arguments.output == "json":
+@command(index, p.repeated("--filter", "a filter to try", "CONDITION"), _files, _partitions, options=True)
+def index_cost(at: Target, filter: tuple[str, ...], **given: Any) -> None:
+    """Show what indexes would cost and bring: built in memory for a few files."""
+    report = at.table.index.cost(at.options or None, filter, **given)
+    if at.output == "json":
         show.json_value(report.to_dict())
     else:
         _show_cost(report)
@@ -208,13 +169,33 @@ def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.2%})"
 
 
-def _recorded(arguments: argparse.Namespace) -> list[RecordedFilter]:
-    """The filters of a file, or those that are given."""
+@command(index, _recorded)
+def index_advise(at: Target, filters: str | None, filter: tuple[str, ...], **given: Any) -> None:
+    """Show which indexes recorded filters call for, and which waste space."""
+    if filters is None and not filter:
+        raise click.UsageError("Missing option '--filters' or '--filter'.", click.get_current_context())
+    report = at.table.index.advise(_read(filters, filter), **given)
+    if at.output == "json":
+        show.json_value(report.to_dict())
+    else:
+        _show_advice(at, report)
+
+
+@command(index, _recorded)
+def index_advise_partition(at: Target, filters: str | None, filter: tuple[str, ...], **given: Any) -> None:
+    """Show which column suits as a partition, and what partitions would hold."""
+    advice = at.table.index.advise_partition(_read(filters, filter), **given)
+    at.answer(advice.as_dict(), advice.text)
+
+
+def _read(path: str | None, filters: Sequence[str]) -> list[RecordedFilter]:
+    """The filters of a file, or those that are given; not both."""
     from paimon_pyds.ops.index_tools.recorded_filters import read_recorded
 
-    path = arguments.filters
     if path is None:
-        return read_recorded(text.replace("\n", " ") for text in arguments.filter)
+        return read_recorded(text.replace("\n", " ") for text in filters)
+    if filters:
+        raise click.UsageError("--filters and --filter can't be given together.", click.get_current_context())
     try:
         with open(path, encoding="utf-8") as file:
             return read_recorded(file)
@@ -223,22 +204,7 @@ def _recorded(arguments: argparse.Namespace) -> list[RecordedFilter]:
         raise StorageError(f"can't read the recorded filters: {reason}", path=path) from error
 
 
-def _advise_partition(arguments: argparse.Namespace) -> None:
-    recorded = _recorded(arguments)
-    advice = open_table(arguments).index.advise_partition(recorded, files=arguments.files, where=arguments.where)
-    show.answer(arguments.output, advice.as_dict(), advice.text)
-
-
-def _advise(arguments: argparse.Namespace) -> None:
-    table = open_table(arguments)
-    report = table.index.advise(_recorded(arguments), files=arguments.files, where=arguments.where)
-    if arguments.output == "json":
-        show.json_value(report.to_dict())
-    else:
-        _show_advice(arguments, report)
-
-
-def _show_advice(arguments: argparse.Namespace, report: AdviceReport) -> None:
+def _show_advice(at: Target, report: AdviceReport) -> None:
     print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
             for a in report.advice]  # fmt: skip
@@ -255,8 +221,8 @@ def _show_advice(arguments: argparse.Namespace, report: AdviceReport) -> None:
         changes = [text for key, value in report.set_options.items() for text in ("--set", f"{key}={value}")]
         changes += [text for key in report.unset_options for text in ("--unset", key)]
         print("\nTo follow it:")
-        show.line(f"  {command_line(arguments, 'alter', *changes)}")
-        show.line(f"  {command_line(arguments, 'index rewrite', *rebuild)}")
+        show.line(f"  {at.command_line('alter', *changes)}")
+        show.line(f"  {at.command_line('index build', *rebuild)}")
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> None:
@@ -268,14 +234,17 @@ def _columns(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join([*cells, row[-1]]).rstrip())
 
 
-def _rewrite(arguments: argparse.Namespace) -> None:
-    from dataclasses import asdict
-
-    table = open_table(arguments)
-    summary = table.index.build(arguments.where, rebuild=arguments.rebuild)
-    if arguments.output == "json":
-        show.json_value(asdict(summary))
-        return
-    print(show.drawn(str(summary)))
-    if summary.skipped:
-        print("other commits removed or changed the skipped files: run it again", file=sys.stderr)
+@command(
+    index,
+    p.columns,
+    p.where(p.PARTITIONS_HELP),
+    p.number("--snapshot", "of this snapshot"),
+    p.number("--before", "compare it with that of this snapshot"),
+    p.html,
+)
+def index_layout(at: Target, snapshot: int | None, before: int | None, html: str | None, **given: Any) -> None:
+    """Show how much the data files overlap in each column."""
+    layout = at.table.index.layout(snapshot=snapshot, **given)
+    show_pictured(
+        at, layout if before is None else at.table.index.layout(snapshot=before, **given).compare(layout), html
+    )

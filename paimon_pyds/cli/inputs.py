@@ -7,18 +7,18 @@ What CSV holds is read as `paimon_pyds.cli.output` writes it: NULL is the text o
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import io
 import itertools
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from paimon_pyds.base.records import dataclass
-from paimon_pyds.cli.output import add_csv_arguments, delimiter_of
+from paimon_pyds.cli.output import delimiter_of
 from paimon_pyds.errors import OptionError, SchemaError, StorageError, UnknownColumnError, suggest
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _FILES_OF_ARROW = b"ARROW1"
 _LONG_INTEGER = re.compile(rb"[0-9]{16}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InputFormat:
     """How inputs are read.
 
@@ -60,19 +60,24 @@ class InputFormat:
     notes_missing: bool = False
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace, table: pa.Schema | None = None) -> InputFormat:
-        """What arguments say, for rows that go to a table with these columns. Raises OptionError, SchemaError."""
-        import pyarrow as pa
-
-        types, named = list(table or []), ()
-        if arguments.types is not None:
+    def of(cls, given: dict[str, Any]) -> InputFormat:
+        """Take what options say out of those of a command. Raises OptionError, SchemaError."""
+        types, names = given.pop("types"), ()
+        if types is not None:
             from paimon_pyds.base.types import arrow_schema
             from paimon_pyds.base.types.sql_columns import parse_columns
 
-            given = arrow_schema(parse_columns(arguments.types))
-            types, named = [f for f in types if f.name not in given.names] + list(given), tuple(given.names)
-        name = arguments.input_format
-        return cls(name, delimiter_of(arguments), arguments.null, not arguments.no_header, pa.schema(types), named)
+            types = arrow_schema(parse_columns(types))
+            names = tuple(types.names)
+        delimiter = delimiter_of(given.pop("delimiter"))
+        return cls(given.pop("input_format"), delimiter, given.pop("null"), not given.pop("no_header"), types, names)
+
+    def of_table(self, columns: pa.Schema, *, notes_missing: bool = False) -> InputFormat:
+        """This for rows that go to a table with these columns, which texts are read as unless types are given."""
+        import pyarrow as pa
+
+        types = pa.schema([f for f in columns if f.name not in self.named] + list(self.types or []))
+        return replace(self, types=types, notes_missing=notes_missing)
 
     def check_types(self, columns: Sequence[str], *, sparse: bool = False) -> None:
         """Refuse types of columns that an input does not have; of a ``sparse`` one, only misspelled names.
@@ -81,21 +86,6 @@ class InputFormat:
             hint = suggest(name, columns, "its columns")
             if name not in columns and not (sparse and not (hint or "").startswith("did")):
                 raise UnknownColumnError(f"--types has a column {name!r} that the input does not have", hint=hint)
-
-
-def add_input_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a command that reads files."""
-    group = parser.add_argument_group("input")
-    group.add_argument(
-        "--input-format",
-        type=lambda name: "json" if name == "jsonl" else name,
-        choices=("csv", "json", "parquet", "orc", "arrow"),
-        help="of the input, where no suffix says it: csv, json (or jsonl: one object a line), parquet, orc or arrow",
-    )
-    group.add_argument(
-        "--types", metavar="COLUMNS", help="types of columns in CSV and JSON, such as 'id BIGINT, price DECIMAL(10, 2)'"
-    )
-    add_csv_arguments(group)
 
 
 def format_of(path: str) -> str | None:
@@ -121,12 +111,9 @@ def open_inputs(paths: Sequence[str], how: InputFormat | None = None) -> Rows:
     return schema, itertools.chain(first, others)
 
 
-def matching_keys(arguments: argparse.Namespace, columns: Sequence[DataField]) -> pa.RecordBatchReader | None:
-    """The keys in the file of ``--matching``, texts taken for values of a table with these columns; None without it.
+def matching_keys(path: str, columns: Sequence[DataField]) -> pa.RecordBatchReader:
+    """The keys in the file of ``--matching``, texts taken for values of a table with these columns.
     Raises OptionError, StorageError, SchemaError: as `open_inputs`."""
-    path = arguments.matching
-    if path is None:
-        return None
     if format_of(path) is None:
         hint = "name it .parquet, .orc, .arrow, .csv or .jsonl"
         raise OptionError(f"no suffix says the format of the file of keys {path!r:.100}", hint=hint)
@@ -197,9 +184,9 @@ def _opened(path: str, how: InputFormat) -> Rows:
         case "arrow":
             return _arrow(file, path)
         case "csv":
-            from paimon_pyds.cli.csv_input import CsvInput
+            from paimon_pyds.cli.csv_input import open_csv
 
-            return CsvInput(path, file, how).rows()
+            return open_csv(path, file, how)
     return _json_lines(file.read(), path, how)
 
 
@@ -249,7 +236,7 @@ def _check_digits(rows: pa.Table, data: bytes, given: set[str], path: str) -> No
     """Refuse integers that were rounded to be a DOUBLE, which nobody asked for. Raises SchemaError."""
     import pyarrow.types as t
 
-    from paimon_pyds.cli.csv_input import is_rounded, may_be_rounded, rounded
+    from paimon_pyds.cli.csv_input import may_be_rounded
 
     guessed = {f.name for f in rows.schema if t.is_float64(f.type) and f.name not in given}
     if not any(may_be_rounded(rows.column(name)) for name in guessed):
@@ -262,8 +249,11 @@ def _check_digits(rows: pa.Table, data: bytes, given: set[str], path: str) -> No
         except ValueError:  # Arrow takes more forms than this
             continue
         for name, value in values.items():
-            if name in guessed and isinstance(value, int) and is_rounded(str(value)):
-                raise rounded(name, str(value), number, path)
+            if name in guessed and isinstance(value, int) and value != float(value):
+                digits = len(str(abs(value)))
+                hint = f"--types {shlex.quote(f'{name} DECIMAL({digits}, 0)' if digits <= 38 else f'{name} STRING')}"
+                text = f"column {name!r}: {value} would lose digits as a DOUBLE, in line {number:,}"
+                raise SchemaError(text, path=path, hint=f"say its type: {hint}")
 
 
 def _refused_line(error: Exception, data: bytes, path: str) -> SchemaError:

@@ -6,13 +6,13 @@ it so. What CSV has no form for is JSON text, as are the values of JSON lines.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from paimon_pyds.base.secrets import UNSEEN, visible
@@ -25,49 +25,76 @@ _SUFFIXES = {
     "txt": "text", "json": "json", "jsonl": "json", "ndjson": "json", "csv": "csv", "md": "markdown",
     "parquet": "parquet", "arrow": "arrow", "feather": "arrow", "ipc": "arrow",
 }  # fmt: skip
-_BINARY = ("parquet", "arrow")
 
 
-def add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a command that prints rows."""
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--output",
-        type=lambda form: "json" if form == "jsonl" else form,
-        choices=("text", "json", "csv", "markdown", *_BINARY),
-        metavar="FORM",
-        help="text, json (or jsonl: one object a line), csv, markdown, parquet or arrow; by default what the suffix "
-        "of --out says, or text",
-    )
-    group.add_argument("--out", metavar="FILE", help="write to a file instead; - is standard output")
-    add_csv_arguments(group)
+@dataclass(frozen=True)
+class RowOutput:
+    """How and where rows are printed.
+
+    Attributes:
+        output: the form; None where the suffix of ``out`` says it.
+        out: a file; None and ``-`` are standard output.
+        delimiter: between the values of CSV.
+        null: what NULL is in CSV.
+        no_header: CSV without names of columns.
+    """
+
+    output: str | None = None
+    out: str | None = None
+    delimiter: str = ","
+    null: str = ""
+    no_header: bool = False
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> RowOutput:
+        """Take what options say out of those of a command."""
+        return cls(*(given.pop(field.name) for field in fields(cls)))
+
+    @property
+    def is_standard_output(self) -> bool:
+        """Whether rows go to standard output."""
+        return self.out in (None, "-")
+
+    @property
+    def form(self) -> str:
+        """The form. Raises OptionError."""
+        if self.output is not None:
+            return self.output
+        if self.out is None or self.out == "-":
+            return "text"
+        form = _SUFFIXES.get(self.out.lower().rsplit(".", 1)[-1])
+        if form is None:
+            raise OptionError(f"can't tell the form of {self.out!r:.200}", hint="add --output csv, parquet or another")
+        return form
+
+    def show(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False) -> None:
+        """Print rows. ``batches``: the rows; they are held in memory for text only, whose columns are as wide as their
+        values. ``whole``: text does not cut long values. Raises OptionError: a form that a terminal can't show."""
+        import pyarrow as pa
+
+        from paimon_pyds.cli import display
+
+        form = self.form
+        with redirected(self.out):
+            if form == "text":
+                display.text_table(pa.Table.from_batches(batches, schema), whole=whole)
+            elif form == "json":
+                for batch in batches:
+                    display.json_rows(batch)
+            elif form == "markdown":
+                _markdown(schema, batches)
+            elif form == "csv":
+                _csv(self, schema, batches)
+            else:
+                _binary(form, schema, batches, seekable=not self.is_standard_output)
 
 
-def add_csv_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments that CSV has in both directions."""
-    group.add_argument("--delimiter", default=",", metavar="CHARACTER", help=r"of CSV: a comma by default; \t is a tab")
-    group.add_argument("--null", default="", metavar="TEXT", help="what NULL is in CSV: nothing at all by default")
-    group.add_argument("--no-header", action="store_true", help="CSV without names of columns in its first line")
-
-
-def delimiter_of(arguments: argparse.Namespace) -> str:
+def delimiter_of(given: str) -> str:
     """The character between the values of CSV. Raises OptionError."""
-    text = str(arguments.delimiter).replace("\\t", "\t")
+    text = given.replace("\\t", "\t")
     if len(text) != 1 or not text.isascii() or text in '"\r\n':
         raise OptionError(f"--delimiter takes one character of ASCII, not {text!r:.20}")
     return text
-
-
-def form_of(arguments: argparse.Namespace) -> str:
-    """The form that rows are asked for in. Raises OptionError."""
-    if arguments.output is not None:
-        return str(arguments.output)
-    if arguments.out in (None, "-"):
-        return "text"
-    form = _SUFFIXES.get(arguments.out.lower().rsplit(".", 1)[-1])
-    if form is None:
-        raise OptionError(f"can't tell the form of {arguments.out!r:.200}", hint="add --output csv, parquet or another")
-    return form
 
 
 @contextlib.contextmanager
@@ -90,31 +117,6 @@ def redirected(out: str | None) -> Iterator[None]:
         raise
 
 
-def show_rows(
-    arguments: argparse.Namespace, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False
-) -> None:
-    """Print rows in the form that is asked for. ``batches``: the rows; they are held in memory for text only, whose
-    columns are as wide as their values. ``whole``: text does not cut long values.
-    Raises OptionError: a form that a terminal can't show."""
-    import pyarrow as pa
-
-    from paimon_pyds.cli import display as show
-
-    form = form_of(arguments)
-    with redirected(arguments.out):
-        if form == "text":
-            show.text_table(pa.Table.from_batches(batches, schema), whole=whole)
-        elif form == "json":
-            for batch in batches:
-                show.json_rows(batch)
-        elif form == "markdown":
-            _markdown(schema, batches)
-        elif form == "csv":
-            _csv(arguments, schema, batches)
-        else:
-            _binary(form, arguments.out, schema, batches)
-
-
 def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     from paimon_pyds.cli import display as show
 
@@ -131,12 +133,12 @@ def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
 # -------------------------------------------------------------------------------------------------------------- CSV
 
 
-def _csv(arguments: argparse.Namespace, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    delimiter, null = delimiter_of(arguments), arguments.null
+def _csv(how: RowOutput, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    delimiter, null = delimiter_of(how.delimiter), how.null
     special = f'["\r\n{re.escape(delimiter)}]'
     if re.search(special, null):
         raise OptionError(f"--null takes no quotes, delimiters and line breaks, and {null!r:.50} has some")
-    if not arguments.no_header:
+    if not how.no_header:
         _write_csv([delimiter.join(f'"{n.replace(chr(34), chr(34) * 2)}"' if re.search(special, n) else n
                                    for n in schema.names)])  # fmt: skip
     for batch in batches:
@@ -219,8 +221,8 @@ class _Counted:
         self.flush()
 
 
-def _binary(form: str, out: str | None, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Parquet, or Arrow: a file where one is named, which readers can seek in, and else a stream."""
+def _binary(form: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, seekable: bool) -> None:
+    """Parquet, or Arrow: a file where readers can seek in it, and else a stream."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -230,7 +232,7 @@ def _binary(form: str, out: str | None, schema: pa.Schema, batches: Iterable[pa.
     if form == "parquet":
         writer = pq.ParquetWriter(sink, schema, compression="zstd")
     else:
-        writer = (pa.ipc.new_stream if out in (None, "-") else pa.ipc.new_file)(sink, schema)
+        writer = (pa.ipc.new_stream if not seekable else pa.ipc.new_file)(sink, schema)
     with writer:
         for batch in batches:
             writer.write_batch(batch)

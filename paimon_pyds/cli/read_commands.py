@@ -1,38 +1,23 @@
-"""The commands that read: ``read``, ``count``, ``exists``, ``distinct``, ``min``, ``max``, ``sum``, ``explain``,
-``layout``, ``lookup``, ``describe``, ``snapshots`` and ``system``.
-"""
+"""The commands that read: ``scan``, ``count`` and other answers, ``explain``, ``lookup``, ``describe``, and system
+tables."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.progress import shown
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.cli import display as show
-from paimon_pyds.cli.arguments import (
-    WHERE_PARTITIONS,
-    Commands,
-    add_common_arguments,
-    add_matching_argument,
-    add_query_arguments,
-    add_table_command,
-    add_travel_arguments,
-    add_where,
-    command_line,
-    names_in,
-    number,
-    open_table,
-    scan_of,
-    travel_of,
-    warehouse_of,
-)
+from paimon_pyds.cli import parameters as p
 from paimon_pyds.cli.inputs import format_of, open_inputs
-from paimon_pyds.cli.output import form_of, show_rows
+from paimon_pyds.cli.program import program, system
+from paimon_pyds.cli.target import Target, command
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -41,111 +26,147 @@ if TYPE_CHECKING:
     from paimon_pyds.ops.layout.data import Layout, LayoutComparison
 
 _TEXT_LIMIT = 100
-_ANSWERS = {
-    "count": "Count rows.",
-    "exists": "Say whether there is a row.",
-    "distinct": "List the distinct values of a column with the number of rows of each.",
-    "min": "Print the smallest value of a column.",
-    "max": "Print the largest value of a column.",
-    "sum": "Print the sum of a column.",
-}
+_query = p.together(p.where(), p.matching, p.travel)
+_scan = p.together(
+    _query,
+    p.columns,
+    p.number("--limit", "rows at most; text output has 100 unless given"),
+    p.option("--top-n", metavar="ORDER", help="the first rows in an order: 'amount desc nulls last, 10'"),
+)
 
 
-def add_read_commands(commands: Commands) -> None:
-    """Add the commands to a parser."""
-    parser = add_table_command(commands, "read", "Print rows.", _read, rows=True, options=True)
-    _add_scan_arguments(parser, "rows at most (text output: 100 unless given)")
-
-    for name, help_ in _ANSWERS.items():
-        parser = add_table_command(commands, name, help_, rows=name == "distinct", options=True)
-        if name not in ("count", "exists"):
-            parser.add_argument("column", metavar="COLUMN")
-        add_query_arguments(parser)
-        add_matching_argument(parser)
-        parser.add_argument(
-            "--how", action="store_true", help="also show how each file was answered, and the bytes read"
-        )
-        parser.set_defaults(run=_answer, question=name, column=None)
-
-    help_ = "Show what partitions, statistics and indexes leave of a scan."
-    parser = add_table_command(commands, "explain", help_, _explain, options=True)
-    _add_scan_arguments(parser, "rows that the scan returns at most")
-    parser.add_argument("--analyze", action="store_true", help="run the scan as well, and show its time and bytes")
-    parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
-
-    parser = add_table_command(commands, "layout", "Show how much the data files overlap in each column.", _layout)
-    parser.add_argument("--columns", type=names_in, help="columns, separated by commas; all by default")
-    add_where(parser, WHERE_PARTITIONS)
-    parser.add_argument("--snapshot", type=number, help="of this snapshot")
-    parser.add_argument("--before", type=number, metavar="SNAPSHOT", help="compare it with that of this snapshot")
-    parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
-
-    help_ = "Print the current rows of some keys."
-    parser = add_table_command(commands, "lookup", help_, _lookup, rows=True, options=True)
-    parser.add_argument(
-        "keys",
-        nargs="+",
-        metavar="KEY",
-        help="a JSON object such as '{\"id\": 7}', just 7 where the key has one column, or a file of keys",
-    )
-    parser.add_argument("--columns", type=names_in, help="columns to print, separated by commas")
-    add_travel_arguments(parser)
-
-    parser = add_table_command(commands, "describe", "Show columns, keys and options.", _describe)
-    parser.add_argument("--all-options", action="store_true", help="every option, not only those that are set")
-
-    add_table_command(commands, "snapshots", "List snapshots and tags.", _snapshots)
-
-    help_ = "Print a system table of a table or of a warehouse."
-    parser = commands.add_parser("system", help=help_, description=help_)
-    parser.add_argument("table", metavar="TABLE_PATH", nargs="?", help="the table's directory or URL")
-    names = "files, file_indexes, snapshots, schemas, options, manifests, …; with --warehouse also db.t$files, or "
-    parser.add_argument("name", metavar="NAME", help=f"{names}tables, partitions, all_table_options, catalog_options")
-    parser.add_argument("--branch", help="a branch of the table")
-    parser.add_argument("--warehouse", help="the directory or URL of a warehouse, instead of TABLE_PATH")
-    add_query_arguments(parser)
-    parser.add_argument("--columns", type=names_in, help="columns to print, separated by commas")
-    parser.add_argument("--limit", type=number, help="rows at most")
-    add_common_arguments(parser, rows=True)
-    parser.set_defaults(run=_system)
-
-
-def _add_scan_arguments(parser: argparse.ArgumentParser, limit: str) -> None:
-    add_query_arguments(parser)
-    add_matching_argument(parser)
-    parser.add_argument("--columns", type=names_in, help="columns that the scan returns, separated by commas")
-    parser.add_argument("--limit", type=number, help=limit)
-    parser.add_argument("--topn", metavar="ORDER", help="the first rows in an order: 'amount desc nulls last, 10'")
-
-
-def _read(arguments: argparse.Namespace) -> None:
-    """Print rows; text is for people, who are shown 100 unless they say how many."""
-    limit = arguments.limit
-    if limit is None and arguments.topn is None and form_of(arguments) == "text":
-        limit = _TEXT_LIMIT
-    scan = scan_of(arguments, columns=arguments.columns, limit=limit, top_n=arguments.topn)
-    if arguments.limit == limit:
+@command(program, _scan, rows=True, options=True)
+def scan(at: Target, limit: int | None, **given: Any) -> None:
+    """Print rows."""
+    assert at.rows is not None
+    # Text is for people, who are shown 100 rows unless they say how many.
+    cut = limit is None and given["top_n"] is None and at.rows.form == "text"
+    rows = at.scan(limit=_TEXT_LIMIT if cut else limit, **given)
+    if not cut:
         # Rows and a line that moves don't mix.
-        to_terminal = arguments.out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
+        to_terminal = at.rows.is_standard_output and sys.stdout is not None and sys.stdout.isatty()
         with shown("read", False if to_terminal else None):
-            show_rows(arguments, scan.arrow_schema, scan.to_batches())
+            at.show_rows(rows.arrow_schema, rows.to_batches())
         return
-    table = scan.to_arrow()
-    show_rows(arguments, table.schema, table.to_batches())
-    if table.num_rows == _TEXT_LIMIT and arguments.out in (None, "-"):
+    table = rows.to_arrow()
+    at.show_rows(table.schema, table.to_batches())
+    if table.num_rows == _TEXT_LIMIT and at.rows.is_standard_output:
         print(f"(the first {_TEXT_LIMIT} rows; --limit N shows more)")
 
 
-def _lookup(arguments: argparse.Namespace) -> None:
-    """Print the rows of keys that are given as values, as JSON, or in files."""
+_how = p.flag("--how", "also show how each file was answered, and the bytes read")
+_column = p.argument("column", "the column")
+
+
+@command(program, _query, _how, options=True)
+def count(at: Target, how: bool, **query: Any) -> None:
+    """Count rows."""
+    _show_answer(at, "count", at.scan(**query).answer.count(), how=how)
+
+
+@command(program, _query, _how, options=True)
+def exists(at: Target, how: bool, **query: Any) -> None:
+    """Say whether there is a row."""
+    _show_answer(at, "exists", at.scan(**query).answer.exists(), how=how)
+
+
+@command(program, _column, _query, _how, rows=True, options=True)
+def distinct(at: Target, column: str, how: bool, **query: Any) -> None:
+    """List the distinct values of a column with the number of rows of each."""
+    assert at.rows is not None
+    answer = at.scan(**query).answer.distinct(column)
+    form = at.rows.form
+    # For programs the names are the same for every column.
+    values = answer.value if form in ("text", "markdown") else answer.value.rename_columns(["value", "count"])
+    at.show_rows(values.schema, values.to_batches())
+    if how and form == "json":
+        show.json_value(_facts(answer))
+    elif how:
+        print(_how_text(answer), file=None if form == "text" else sys.stderr)
+
+
+@command(program, _column, _query, _how, options=True)
+def min_(at: Target, column: str, how: bool, **query: Any) -> None:
+    """Print the smallest value of a column."""
+    _show_answer(at, "min", at.scan(**query).answer.min(column), how=how)
+
+
+@command(program, _column, _query, _how, options=True)
+def max_(at: Target, column: str, how: bool, **query: Any) -> None:
+    """Print the largest value of a column."""
+    _show_answer(at, "max", at.scan(**query).answer.max(column), how=how)
+
+
+@command(program, _column, _query, _how, options=True)
+def sum_(at: Target, column: str, how: bool, **query: Any) -> None:
+    """Print the sum of a column."""
+    _show_answer(at, "sum", at.scan(**query).answer.sum(column), how=how)
+
+
+def _show_answer(at: Target, name: str, answer: Answer[Any], *, how: bool) -> None:
+    """Print an answer from metadata and indexes where these are exact; with ``--how`` also how it was found."""
+    if at.output == "json":
+        show.json_value({name: answer.value, **(_facts(answer) if how else {})})
+        return
+    show.text_value(answer.value)
+    if how:
+        print(_how_text(answer))
+
+
+def _facts(answer: Answer[Any]) -> dict[str, Any]:
+    names = ("source", "files_by_metadata", "files_by_index", "files_read", "bytes_read")
+    return {name: getattr(answer, name) for name in names}
+
+
+def _how_text(answer: Answer[Any]) -> str:
+    return (
+        f"(by {answer.source}: {answer.files_by_metadata:,} files by metadata, {answer.files_by_index:,} by index, "
+        f"{answer.files_read:,} read; {answer.bytes_read:,} bytes)"
+    )
+
+
+@command(
+    program,
+    _scan,
+    p.flag("--analyze", "run the scan as well, and show its time and bytes"),
+    p.html,
+    options=True,
+)
+def explain(at: Target, analyze: bool, html: str | None, **given: Any) -> None:
+    """Show what partitions, statistics and indexes leave of a scan."""
+    show_pictured(at, at.scan(**given).explain(analyze=analyze), html)
+
+
+def show_pictured(at: Target, found: Explanation | Layout | LayoutComparison, html: str | None) -> None:
+    """Print what also has a page, and write that to a file where one is named."""
+    if html is not None:
+        try:
+            with open(html, "w", encoding="utf-8") as file:
+                file.write(found.page)
+        except OSError as error:
+            raise StorageError(f"can't write the page: {error.strerror}", path=html) from error
+    at.answer(found.as_dict() if at.output == "json" else None, found.text)
+
+
+@command(
+    program,
+    p.argument("keys", "a JSON object such as '{\"id\": 7}', just 7 where the key has one column, or a file of keys",
+               nargs=-1, required=True, metavar="KEY..."),
+    p.columns,
+    p.travel,
+    rows=True,
+    options=True,
+)  # fmt: skip
+def lookup(at: Target, keys: tuple[str, ...], columns: list[str] | None, **travel: Any) -> None:
+    """Print the current rows of some keys."""
     from paimon_pyds.base.types.kinds import INTEGER_KINDS, STRING_KINDS
 
-    table, rows, files = open_table(arguments), list[Any](), list[str]()
+    table, rows, files = at.table, list[Any](), list[str]()
     if not table.primary_key:
-        hint = command_line(arguments, "read", "--where", "…")
+        hint = at.command_line("scan", "--where", "…")
         raise UnsupportedError("the table has no primary key to look rows up by", path=table.path, hint=f"use {hint}")
     kind = table.schema.field(table.primary_key[0]).type.kind if len(table.primary_key) == 1 else None
-    for key in arguments.keys:
+    for key in keys:
         if key.lstrip().startswith("{"):
             try:
                 rows.append(json.loads(key))
@@ -159,123 +180,87 @@ def _lookup(arguments: argparse.Namespace) -> None:
             files.append(key)
         else:
             raise OptionError(f"{key!r:.100} is no key, and no file", hint="a key is JSON, such as '{\"id\": 7}'")
-    keys = itertools.chain([rows] if rows else [], open_inputs(files)[1] if files else [])
-    found = table.lookup(keys, arguments.columns, **travel_of(arguments))
-    show_rows(arguments, found.schema, found.to_batches())
+    of_all = itertools.chain([rows] if rows else [], open_inputs(files)[1] if files else [])
+    found = table.lookup(of_all, columns, options=at.options, **travel)
+    at.show_rows(found.schema, found.to_batches())
 
 
-def _answer(arguments: argparse.Namespace) -> None:
-    """Print an answer from metadata and indexes where these are exact, with ``--how`` also what it took."""
-    columns = () if arguments.column is None else (arguments.column,)
-    answer: Answer[Any] = getattr(scan_of(arguments).answer, arguments.question)(*columns)
-    names = ("source", "files_by_metadata", "files_by_index", "files_read", "bytes_read") if arguments.how else ()
-    how = {name: getattr(answer, name) for name in names}
-    if arguments.question == "distinct":
-        plain = form_of(arguments) in ("text", "markdown")  # else the names are the same for every column
-        values = answer.value if plain else answer.value.rename_columns(["value", "count"])
-        show_rows(arguments, values.schema, values.to_batches())
-    elif arguments.output == "json":
-        show.json_value({arguments.question: answer.value, **how})
-        return
-    else:
-        show.text_value(answer.value)
-    if how and arguments.output == "json":
-        show.json_value(how)
-    elif how:
-        is_for_people = arguments.question != "distinct" or form_of(arguments) == "text"
-        print(
-            f"(by {answer.source}: {answer.files_by_metadata:,} files by metadata, {answer.files_by_index:,} by index, "
-            f"{answer.files_read:,} read; {answer.bytes_read:,} bytes)",
-            file=None if is_for_people else sys.stderr,
-        )
-
-
-def _explain(arguments: argparse.Namespace) -> None:
-    scan = scan_of(arguments, columns=arguments.columns, limit=arguments.limit, top_n=arguments.topn)
-    explanation = scan.explain(analyze=arguments.analyze)
-    _show_pictured(arguments, explanation)
-
-
-def _layout(arguments: argparse.Namespace) -> None:
-    table, how = open_table(arguments), {"columns": arguments.columns, "where": arguments.where}
-    layout = table.index.layout(snapshot=arguments.snapshot, **how)
-    if arguments.before is None:
-        _show_pictured(arguments, layout)
-    else:
-        _show_pictured(arguments, table.index.layout(snapshot=arguments.before, **how).compare(layout))
-
-
-def _show_pictured(arguments: argparse.Namespace, found: Explanation | Layout | LayoutComparison) -> None:
-    """Print what also has a page, and write that where it is asked for."""
-    if arguments.html is not None:
-        try:
-            with open(arguments.html, "w", encoding="utf-8") as file:
-                file.write(found.page)
-        except OSError as error:
-            raise StorageError(f"can't write the page: {error.strerror}", path=arguments.html) from error
-    if arguments.output == "json":
-        show.json_value(found.as_dict())
-    else:
-        print(show.drawn(found.text))
-
-
-def _describe(arguments: argparse.Namespace) -> None:
+@command(program, p.flag("--all-options", "every option, not only those that are set"))
+def describe(at: Target, all_options: bool) -> None:
+    """Show columns, keys and options."""
     from paimon_pyds.base.types import type_to_json
 
-    table = open_table(arguments)
+    table = at.table
     schema, snapshot = table.schema, table.snapshots.latest()
-    options = table.describe_options().to_pylist()
-    if not arguments.all_options:
-        options = [o for o in options if o["set"]]
-    if arguments.output == "json":
-        show.json_value(
-            {
-                "path": redact(table.path),
-                "schema_id": schema.id,
-                "columns": [{"id": f.id, "name": f.name, "type": type_to_json(f.type)} for f in schema.fields],
-                "partition_by": list(schema.partition_keys),
-                "primary_key": list(schema.primary_keys),
-                "comment": schema.comment,
-                "options": options,
-                "snapshot": None if snapshot is None else snapshot.id,
-                "rows": None if snapshot is None else snapshot.row_count,
-                "stored_rows": None if snapshot is None else snapshot.total_record_count,
-            }
-        )
+    options = [o for o in table.describe_options().to_pylist() if all_options or o["set"]]
+    if at.output == "text":
+        show.describe(table, options)
         return
-    show.describe(table, options)
+    show.json_value(
+        {
+            "path": redact(table.path),
+            "schema_id": schema.id,
+            "columns": [{"id": f.id, "name": f.name, "type": type_to_json(f.type)} for f in schema.fields],
+            "partition_by": list(schema.partition_keys),
+            "primary_key": list(schema.primary_keys),
+            "comment": schema.comment,
+            "options": options,
+            "snapshot": None if snapshot is None else snapshot.id,
+            "rows": None if snapshot is None else snapshot.row_count,
+            "stored_rows": None if snapshot is None else snapshot.total_record_count,
+        }
+    )
 
 
-def _snapshots(arguments: argparse.Namespace) -> None:
-    table = open_table(arguments)
-    rows = [show.snapshot_row(s) for s in table.snapshots.list()]
-    tags = [{"tag": name, "snapshot": s.id} for name, s in sorted(table.tags.list().items())]
-    if arguments.output == "json":
-        show.json_value({"snapshots": rows, "tags": tags})
-        return
-    if not rows:
-        print("no snapshots: nothing was written yet")
-    show.text_rows(rows)
-    if tags:
-        print()
-        show.text_rows(tags)
-
-
-def _system(arguments: argparse.Namespace) -> None:
+@command(
+    system,
+    p.argument("names", "a table, and the name of a system table of it: files, file_indexes, snapshots, schemas, "
+               "options, manifests, …; with --warehouse or --catalog only the name: db.t$files, tables, partitions, "
+               "all_table_options, catalog_options", nargs=-1, required=True, metavar="[TABLE_PATH] NAME"),
+    p.option("--warehouse", metavar="PATH", help="the directory or URL of a warehouse, instead of TABLE_PATH"),
+    p.where(),
+    p.travel,
+    p.columns,
+    p.number("--limit", "rows at most"),
+    table=False,
+    rows=True,
+)  # fmt: skip
+def system_read(at: Target, names: tuple[Any, ...], warehouse: str | None, where: str | None, **query: Any) -> None:
+    """Print a system table of a table or of a warehouse."""
     from paimon_pyds.engine.scan.travel import scan_options
 
-    catalog = warehouse_of(arguments, arguments.warehouse) if arguments.table is None else None
-    if (arguments.table is None) == (catalog is None) or (arguments.table and arguments.warehouse):
+    travel = {name: query.pop(name) for name in ("snapshot", "tag", "timestamp")}
+    options = scan_options(**travel, options={})
+    *paths, name = names
+    if len(paths) > 1:
+        raise click.UsageError(f"Got unexpected extra argument ({names[2]})")
+    at.path = paths[0] if paths else None
+    catalog = at.warehouse(warehouse) if at.path is None else None
+    if (at.path is None) == (catalog is None) or (at.path and warehouse):
         from paimon_pyds.ops.system.tables import NAMES
 
-        names = f"the name of a system table follows: {', '.join(NAMES)}"
-        raise OptionError("give a table, --warehouse or --catalog", hint=names)
-    options = scan_options(**travel_of(arguments))
-    query = {"columns": arguments.columns, "limit": arguments.limit, "options": options}
+        text = f"the name of a system table follows: {', '.join(NAMES)}"
+        raise OptionError("give a table, --warehouse or --catalog", hint=text)
     if catalog is None:
-        found = open_table(arguments).system.scan(arguments.name, arguments.where, **query)
-    elif arguments.branch is not None:
+        found = at.table.system.scan(name, where, options=options, **query)
+    elif at.branch is not None:
         raise OptionError("--branch goes with the path of a table", hint="write db.t$branch_NAME$files")
     else:
-        found = catalog.system_scan(arguments.name, arguments.where, **query)
-    show_rows(arguments, found.arrow_schema, found.to_batches())
+        found = catalog.system_scan(name, where, options=options, **query)
+    at.show_rows(found.arrow_schema, found.to_batches())
+
+
+def _show_changes(at: Target, found: Any) -> None:
+    at.show_rows(found.arrow_schema, found.to_batches())
+
+
+@command(system, p.where(), p.columns, p.number("--limit", "rows at most"), rows=True, options=True)
+def system_audit_log(at: Target, **query: Any) -> None:
+    """Print each row with its kind."""
+    _show_changes(at, at.table.system.audit_log(options=at.options, **query))
+
+
+@command(system, p.columns, rows=True, options=True)
+def system_binlog(at: Target, **query: Any) -> None:
+    """Print updates as one row, with lists of the old and the new values."""
+    _show_changes(at, at.table.system.binlog(options=at.options, **query))

@@ -1,128 +1,142 @@
-"""The commands on tables as a whole: ``tables``, ``create``, ``migrate``, ``alter``, ``rename`` and ``drop``; and
-databases."""
+"""The commands on tables as a whole: ``create``, ``migrate``, ``alter``, ``rename``, ``drop``; and on databases."""
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.base.secrets import counted, redact, visible
 from paimon_pyds.cli import display as show
-from paimon_pyds.cli.arguments import (
-    TABLE_HELP,
-    Commands,
-    Run,
-    add_common_arguments,
-    add_if_not_exists,
-    add_repeated,
-    catalog_of,
-    create_table,
-    key_values,
-    names_in,
-    open_table,
-    storage_options,
-    table_options,
-    warehouse_of,
-)
-from paimon_pyds.cli.asking import add_dry_run, add_yes, confirm
-from paimon_pyds.cli.output import show_rows
-from paimon_pyds.errors import DatabaseNotFoundError, OptionError, UnsupportedError
+from paimon_pyds.cli import parameters as p
+from paimon_pyds.cli.program import program
+from paimon_pyds.cli.target import Target, command, confirm
+from paimon_pyds.errors import AlreadyExistsError, DatabaseNotFoundError, OptionError, UnsupportedError
 
 if TYPE_CHECKING:
     from paimon_pyds.catalog import Catalog
 
 _COLUMNS = "names and types, such as 'id BIGINT NOT NULL, tags ARRAY<STRING>'"
+_about = p.option("--comment", metavar="TEXT", help="about the table")
+_database = p.argument("database", "its name; before it the directory or URL of the warehouse, unless there is "
+                       "--catalog", nargs=-1, required=True, metavar="[WAREHOUSE] DATABASE")  # fmt: skip
 
 
-def add_table_commands(commands: Commands) -> None:
-    """Add the commands to a parser."""
-    _add_warehouse_commands(commands)
+@command(
+    program,
+    p.argument("warehouse", "the directory or URL that has the databases; or --catalog", required=False),
+    p.option("--database", metavar="NAME", help="of this database only"),
+    table=False,
+    branch=False,
+    rows=True,
+)
+def tables(at: Target, warehouse: str | None, database: str | None) -> None:
+    """List the tables of a warehouse."""
+    import pyarrow as pa
 
-    parser = _add(commands, "create", "Make a table without rows.", _create, options=True)
-    parser.add_argument("columns", metavar="COLUMNS", help=_COLUMNS)
-    parser.add_argument("--primary-key", type=names_in, default=(), help="columns of the key, separated by commas")
-    parser.add_argument("--partition-by", type=names_in, default=(), help="partition columns, separated by commas")
-    parser.add_argument("--comment", help="about the table")
-    add_if_not_exists(parser, "leave a table alone that is there already")
+    from paimon_pyds.base.arrays import array
+    from paimon_pyds.catalog.identifier import quoted_name
 
-    help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta or Iceberg table's, as they are."
-    parser = commands.add_parser("migrate", help=help_, description=help_)
-    parser.add_argument("source", metavar="SOURCE", help="the directory that has the files, flat or in k=v directories")
-    parser.add_argument("table", metavar="TARGET", help="the new table's directory or URL")
-    parser.add_argument("--format", help="parquet, orc, avro, delta or iceberg: refuse another source")
-    parser.add_argument(
-        "--mode", default="copy", help="copy (the default), link (hard links), or move: remove the files from SOURCE"
-    )
-    types = "partition columns, as the k=v directories have them, in order; or with types: 'day=STRING,hour=INT'"
-    parser.add_argument("--partition-by", type=names_in, help=types)
-    parser.add_argument("--comment", help="about the table")
-    add_dry_run(parser, "only show what would be made")
-    add_common_arguments(parser)
-    parser.set_defaults(run=_migrate)
-
-    _add_alter(commands)
-
-    parser = _add(commands, "rename", "Give a table another name, or move it to another database.", _rename)
-    parser.add_argument("name", metavar="NAME", help="its new name; or DATABASE.NAME")
-
-    parser = _add(commands, "drop", "Remove a table with its data. Data files outside of its directory stay.", _drop)
-    add_yes(parser)
+    catalog = _catalog(at, warehouse)
+    if database is None and (hint := catalog.missing_hint()):
+        raise DatabaseNotFoundError("no database is here", path=catalog.warehouse, hint=hint)
+    rows = [
+        (name, table, redact(catalog.path(quoted_name(name, table))))
+        for name in (catalog.databases() if database is None else [database])
+        for table in catalog.tables(name)
+    ]
+    schema = pa.schema([("database", pa.string()), ("table", pa.string()), ("path", pa.string())])
+    arrays = [array(list(column), pa.string()) for column in zip(*rows, strict=True)] or [[]] * 3
+    at.show_rows(schema, pa.table(arrays, schema).to_batches(), whole=True)
 
 
-def _add(commands: Commands, name: str, help_: str, run: Run, *, options: bool = False) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=help_, description=help_)
-    parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
-    add_common_arguments(parser, options=options)
-    parser.set_defaults(branch=None, run=run)
-    return parser
+def _catalog(at: Target, warehouse: str | None) -> Catalog:
+    catalog = at.warehouse(warehouse)
+    if catalog is None:
+        raise OptionError("give the path of a warehouse, or --catalog")
+    return catalog
 
 
-def _add_warehouse_commands(commands: Commands) -> None:
-    def add(name: str, help_: str, run: Run) -> argparse.ArgumentParser:
-        parser = commands.add_parser(name, help=help_, description=help_)
-        where = "the directory or URL that has the databases; or --catalog"
-        parser.add_argument("warehouse", metavar="WAREHOUSE", nargs="?", help=where)
-        add_common_arguments(parser, rows=name == "tables", options=False)
-        parser.set_defaults(run=run)
-        return parser
-
-    parser = add("tables", "List the tables of a warehouse.", _tables)
-    parser.add_argument("--database", help="of this database only")
-
-    parser = add("create-database", "Make a database in a warehouse.", _create_database)
-    parser.add_argument("database", metavar="DATABASE")
-    add_if_not_exists(parser, "leave one alone that is there already")
-
-    parser = add("drop-database", "Remove a database from a warehouse.", _drop_database)
-    parser.add_argument("database", metavar="DATABASE")
-    parser.add_argument("--cascade", action="store_true", help="with its tables and views")
-    add_yes(parser)
+def _in_warehouse(at: Target, names: tuple[str, ...]) -> tuple[Catalog, str]:
+    """The catalog and the database that ``[WAREHOUSE] DATABASE`` name."""
+    *warehouse, database = names
+    if len(warehouse) > 1:
+        raise OptionError(f"{names[2]!r:.200} is one argument too many")
+    return _catalog(at, warehouse[0] if warehouse else None), database
 
 
-def _repeated(parser: argparse.ArgumentParser, name: str, metavar: str, help_: str) -> None:
-    add_repeated(parser, name, f"{help_}; can be repeated" if help_ else "can be repeated", metavar=metavar)
+@command(program, _database, p.ignore_if_exists, table=False, branch=False)
+def create_database(at: Target, database: tuple[str, ...], ignore_if_exists: bool) -> None:
+    """Create a database in a warehouse."""
+    catalog, name = _in_warehouse(at, database)
+    catalog.create_database(name, ignore_if_exists)
+    at.done(f"database {name} is there", database=name)
 
 
-def _migrate(arguments: argparse.Namespace) -> None:
+@command(program, _database, p.flag("--cascade", "with its tables and views"), p.yes, table=False, branch=False)
+def drop_database(at: Target, database: tuple[str, ...], cascade: bool, yes: bool) -> None:
+    """Remove a database from a warehouse."""
+    catalog, name = _in_warehouse(at, database)
+    tables, views = catalog.tables(name), catalog.views(name)
+    if cascade or not (tables or views):
+        there = counted(len(tables), "table") + (f" and {counted(len(views), 'view')}" if views else "")
+        confirm(f"drop the database {name} with {there}", yes=yes, shows=False)
+    catalog.drop_database(name, cascade)
+    at.done(f"dropped the database {name}", dropped=name)
+
+
+@command(
+    program,
+    p.argument("columns", _COLUMNS),
+    p.option("--primary-key", type=p.NAMES, default="", metavar="NAMES", help="columns of the key"),
+    p.option("--partition-by", type=p.NAMES, default="", metavar="NAMES", help="partition columns"),
+    _about,
+    p.ignore_if_exists,
+    branch=False,
+    options=True,
+)
+def create(at: Target, columns: str, ignore_if_exists: bool, **given: Any) -> None:
+    """Create a table without rows."""
+    from paimon_pyds.base.types.sql_columns import parse_columns
+
+    try:
+        table = at.create(parse_columns(columns), options=at.options, **given)
+    except AlreadyExistsError:
+        if not ignore_if_exists:
+            raise
+        at.done("a table is there already", created=False)
+        return
+    at.done(f"created {redact(table.path)} with {counted(len(table.schema.fields), 'column')}", created=True)
+
+
+@command(
+    program,
+    p.argument("source", "the directory that has the files, flat or in k=v directories", type=p.FILE),
+    p.argument("target", "the new table's directory or URL", type=p.FILE),
+    p.option("--format", metavar="NAME", help="parquet, orc, avro, delta or iceberg: refuse another source"),
+    p.option("--mode", default="copy", metavar="MODE",
+             help="copy (the default), link (hard links), or move: remove the files from SOURCE"),
+    p.option("--partition-by", type=p.NAMES, metavar="NAMES", help="partition columns, as the k=v directories have "
+             "them, in order; or with types: 'day=STRING,hour=INT'"),
+    _about,
+    p.dry_run("only show what would be made"),
+    table=False,
+    branch=False,
+    options=True,
+)  # fmt: skip
+def migrate(at: Target, source: str, target: str, partition_by: list[str] | None, **given: Any) -> None:
+    """Create a table of Parquet, ORC or Avro files as they are.
+
+    SOURCE may also be a Delta or Iceberg table.
+    """
     from paimon_pyds.ops.migration.migrate import migrate
 
-    if arguments.catalog is not None:
+    if at.catalog_name is not None:
         raise UnsupportedError("tables of a catalog can't be made of other files", hint="give the path of TARGET")
-    parts = arguments.partition_by
-    if parts is not None and any("=" in part for part in parts):
-        parts = key_values(parts, "--partition-by")
-    done = migrate(
-        arguments.source,
-        arguments.table,
-        format=arguments.format,
-        mode=arguments.mode,
-        partition_by=parts,
-        options=table_options(arguments),
-        comment=arguments.comment,
-        storage_options=storage_options(arguments),
-        dry_run=arguments.dry_run,
-    )
-    if arguments.output == "json":
+    parts: Any = partition_by
+    if any("=" in part for part in partition_by or ()):
+        parts = {name: p.PAIR.convert(f"{name}{equals}{type_}", None, None)[1]
+                 for name, equals, type_ in (part.partition("=") for part in parts)}  # fmt: skip
+    done = migrate(source, target, partition_by=parts, options=at.options, storage_options=at.storage_options, **given)
+    if at.output == "json":
         show.json_value(done.to_dict())
         return
     print(done)
@@ -131,166 +145,98 @@ def _migrate(arguments: argparse.Namespace) -> None:
         show.line(f"  {visible(column.name)} {column.type}{partition}")
 
 
-def _add_alter(commands: Commands) -> None:
-    parser = _add(
-        commands, "alter", "Change options, columns or comments of a table. Data files stay as they are.", _alter
-    )
-    parser.add_argument("--branch", help="a branch of the table")
-    _repeated(parser, "--set", "KEY=VALUE", "a new value of an option")
-    _repeated(parser, "--unset", "KEY", "an option that gets its default again")
-    parser.add_argument("--add-columns", metavar="COLUMNS", help=f"{_COLUMNS}; old rows hold NULL")
-    _repeated(parser, "--drop-column", "NAME", "")
-    _repeated(parser, "--rename-column", "OLD=NEW", "")
-    _repeated(parser, "--change-type", "NAME=TYPE", "such as id=BIGINT")
-    _repeated(parser, "--allow-null", "NAME", "")
-    _repeated(parser, "--forbid-null", "NAME", "")
-    _repeated(parser, "--column-comment", "NAME=TEXT", "no TEXT removes it")
-    _repeated(parser, "--column-default", "NAME=VALUE", "no VALUE removes it")
-    _repeated(parser, "--move-column", "NAME=PLACE", 'first, last, "after c" or "before c"')
-    parser.add_argument("--comment", help="about the table; an empty one removes it")
+@command(
+    program,
+    p.pairs("--set", "a new value of an option"),
+    p.repeated("--unset", "an option that gets its default again", "KEY"),
+    p.option("--add-columns", metavar="COLUMNS", help=f"{_COLUMNS}; old rows hold NULL"),
+    p.repeated("--drop-column", "a column to drop", "NAME"),
+    p.pairs("--rename-column", "a column's new name", "OLD=NEW"),
+    p.pairs("--change-type", "such as id=BIGINT", "NAME=TYPE"),
+    p.repeated("--allow-null", "a column that may hold NULL", "NAME"),
+    p.repeated("--forbid-null", "a column that may not", "NAME"),
+    p.pairs("--column-comment", "no TEXT removes it", "NAME=TEXT"),
+    p.pairs("--column-default", "no VALUE removes it", "NAME=VALUE"),
+    p.pairs("--move-column", 'first, last, "after c" or "before c"', "NAME=PLACE"),
+    p.option("--comment", metavar="TEXT", help="about the table; an empty one removes it"),
+)
+def alter(at: Target, comment: str | None, add_columns: str | None, **given: Any) -> None:
+    """Change options, columns or comments of a table.
 
-
-def _catalog(arguments: argparse.Namespace) -> Catalog:
-    catalog = warehouse_of(arguments, arguments.warehouse)
-    if catalog is None:
-        raise OptionError("give the path of a warehouse, or --catalog")
-    return catalog
-
-
-def _tables(arguments: argparse.Namespace) -> None:
-    import pyarrow as pa
-
-    from paimon_pyds.catalog.identifier import quoted_name
-
-    catalog = _catalog(arguments)
-    if arguments.database is None and (hint := catalog.missing_hint()):
-        raise DatabaseNotFoundError("no database is here", path=catalog.warehouse, hint=hint)
-    databases = catalog.databases() if arguments.database is None else [arguments.database]
-    rows = [
-        (database, table, redact(catalog.path(quoted_name(database, table))))
-        for database in databases
-        for table in catalog.tables(database)
-    ]
-    schema = pa.schema([("database", pa.string()), ("table", pa.string()), ("path", pa.string())])
-    from paimon_pyds.base.arrays import array
-
-    arrays = [array(list(column), pa.string()) for column in zip(*rows, strict=True)] or [[]] * 3
-    show_rows(arguments, schema, pa.table(arrays, schema).to_batches(), whole=True)
-
-
-def _create_database(arguments: argparse.Namespace) -> None:
-    _catalog(arguments).create_database(arguments.database, arguments.if_not_exists)
-    _done(arguments, f"database {arguments.database} is there", database=arguments.database)
-
-
-def _drop_database(arguments: argparse.Namespace) -> None:
-    catalog = _catalog(arguments)
-    tables, views = catalog.tables(arguments.database), catalog.views(arguments.database)
-    if arguments.cascade or not (tables or views):
-        there = counted(len(tables), "table") + (f" and {counted(len(views), 'view')}" if views else "")
-        confirm(arguments, f"drop the database {arguments.database} with {there}")
-    catalog.drop_database(arguments.database, arguments.cascade)
-    _done(arguments, f"dropped the database {arguments.database}", dropped=arguments.database)
-
-
-def _create(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.base.types.sql_columns import parse_columns
-    from paimon_pyds.errors import AlreadyExistsError
-
-    try:
-        table = create_table(
-            arguments,
-            parse_columns(arguments.columns),
-            primary_key=arguments.primary_key,
-            partition_by=arguments.partition_by,
-            options=table_options(arguments),
-            comment=arguments.comment,
-        )
-    except AlreadyExistsError:
-        if not arguments.if_not_exists:
-            raise
-        _done(arguments, "a table is there already", created=False)
-        return
-    columns = counted(len(table.schema.fields), "column")
-    _done(arguments, f"created {redact(table.path)} with {columns}", created=True)
-
-
-def _alter(arguments: argparse.Namespace) -> None:
+    Data files stay as they are.
+    """
     from paimon_pyds.base.types.sql_columns import parse_columns
 
-    given = arguments
+    set_options, unset = given["set"], given["unset"]
     changes: dict[str, Any] = {
-        "drop_columns": given.drop_column,
-        "rename_columns": key_values(given.rename_column, "--rename-column"),
-        "add_columns": None if given.add_columns is None else parse_columns(given.add_columns),
-        "change_types": key_values(given.change_type, "--change-type"),
-        "change_nullability": dict.fromkeys(given.allow_null, True) | dict.fromkeys(given.forbid_null, False),
-        "column_comments": _texts(given.column_comment, "--column-comment"),
-        "column_defaults": _texts(given.column_default, "--column-default"),
-        "move_columns": key_values(given.move_column, "--move-column"),
+        "drop_columns": given["drop_column"],
+        "rename_columns": given["rename_column"],
+        "add_columns": None if add_columns is None else parse_columns(add_columns),
+        "change_types": given["change_type"],
+        "change_nullability": dict.fromkeys(given["allow_null"], True) | dict.fromkeys(given["forbid_null"], False),
+        "column_comments": {name: text or None for name, text in given["column_comment"].items()},
+        "column_defaults": {name: text or None for name, text in given["column_default"].items()},
+        "move_columns": given["move_column"],
     }
-    if given.comment is not None:
-        changes["comment"] = given.comment or None
-    set_options = key_values(given.set, "--set")
-    if not any((*changes.values(), set_options, given.unset, given.comment is not None)):
+    if not any((*changes.values(), set_options, unset, comment is not None)):
         raise OptionError("nothing to change is named", hint="such as --set KEY=VALUE or --add-columns 'note STRING'")
-    table = open_table(given)
-    before = table.schema.id
-    after = table.alter(set_options, given.unset, **changes).id
+    if comment is not None:
+        changes["comment"] = comment or None
+    before = at.table.schema.id
+    after = at.table.alter(set_options, unset, **changes).id
     what = f"schema {after}" if after != before else f"nothing to change: schema {before} says so already"
-    _done(given, what, schema=after, changed=after != before)
+    at.done(what, schema=after, changed=after != before)
 
 
-def _texts(pairs: list[str], what: str) -> dict[str, str | None]:
-    return {name: text or None for name, text in key_values(pairs, what).items()}
-
-
-def _rename(arguments: argparse.Namespace) -> None:
+@command(program, p.argument("name", "its new name; or DATABASE.NAME"), branch=False)
+def rename(at: Target, name: str) -> None:
+    """Give a table another name, or move it to another database."""
     from paimon_pyds.catalog import Catalog
     from paimon_pyds.catalog.identifier import checked_object_name
-    from paimon_pyds.errors import AlreadyExistsError
 
-    if "/" in arguments.name:
-        *_, database, name = f"/{arguments.name.rstrip('/')}".split("/")
-        meant = f"{database.removesuffix('.db')}.{name}" if database.endswith(".db") else name
-        raise OptionError(f"a table's new name is no path: {arguments.name!r}", hint=f"did you mean {meant}?")
-    catalog = catalog_of(arguments, arguments.table)
+    if "/" in name:
+        *_, database, table = f"/{name.rstrip('/')}".split("/")
+        meant = f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else table
+        raise OptionError(f"a table's new name is no path: {name!r}", hint=f"did you mean {meant}?")
+    assert at.path is not None
+    catalog = at.catalog(at.path)
     if catalog is not None:
-        catalog.rename_table(arguments.table, arguments.name)
-        _done(arguments, f"renamed to {arguments.name}", name=arguments.name)
+        catalog.rename_table(at.path, name)
+        at.done(f"renamed to {name}", name=name)
         return
-
-    store = open_table(arguments)._store
+    store = at.table._store
     directory, _, _ = store.root.rpartition("/")
-    database, _, name = arguments.name.rpartition(".")
+    database, _, table = name.rpartition(".")
     if database:
         warehouse, _, old = directory.rpartition("/")
         if not old.endswith(".db"):
             raise OptionError("the table is in no database", path=store.root, hint="give its new name without a dot")
         directory = f"{warehouse}/{checked_object_name(database, 'database')}.db"
-        Catalog(warehouse, storage_options(arguments)).tables(database)  # it is there
-    target = f"{directory}/{checked_object_name(name, 'table')}"
+        Catalog(warehouse, at.storage_options).tables(database)  # it is there
+    target = f"{directory}/{checked_object_name(table, 'table')}"
     if store.io.exists(target):
         raise AlreadyExistsError("there is something of that name", path=target)
     store.io.rename(store.root, target)
-    _done(arguments, f"renamed to {redact(target)}", path=redact(target))
+    at.done(f"renamed to {redact(target)}", path=redact(target))
 
 
-def _drop(arguments: argparse.Namespace) -> None:
-    table = open_table(arguments)
+@command(program, p.yes, branch=False)
+def drop(at: Target, yes: bool) -> None:
+    """Remove a table with its data.
+
+    Data files outside of its directory stay.
+    """
+    table = at.table
     snapshot, path = table.snapshots.latest(), redact(table.path)
     stored = "row" if snapshot is not None and snapshot.row_count is not None else "stored row"
     rows = "never written" if snapshot is None else counted(snapshot.total_record_count or 0, stored)
-    confirm(arguments, f"drop {path} ({rows})")
-    catalog = catalog_of(arguments, arguments.table)
+    confirm(f"drop {path} ({rows})", yes=yes, shows=False)
+    assert at.path is not None
+    catalog = at.catalog(at.path)
     if catalog is None:
         from paimon_pyds.ops.ddl.create import remove_table
 
         remove_table(table._store.io, table._store.root)
     else:
-        catalog.drop_table(arguments.table)
-    _done(arguments, f"dropped {path}", dropped=path)
-
-
-def _done(arguments: argparse.Namespace, text: str, **facts: Any) -> None:
-    show.answer(arguments.output, facts, visible(text))
+        catalog.drop_table(at.path)
+    at.done(f"dropped {path}", dropped=path)

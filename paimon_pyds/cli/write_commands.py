@@ -1,235 +1,170 @@
-"""The commands that write: ``write``, ``delete``, ``update``, ``merge``, ``compact`` and ``rescale``."""
+"""The commands that write rows: ``append``, ``overwrite``, ``delete``, ``update``, ``merge``, ``compact``,
+``truncate`` and ``drop-partitions``."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from paimon_pyds.base.secrets import counted
-from paimon_pyds.cli import display as show
-from paimon_pyds.cli.arguments import (
-    WHERE_PARTITIONS,
-    Commands,
-    add_matching_argument,
-    add_repeated,
-    add_table_command,
-    add_where,
-    catalog_of,
-    create_table,
-    key_values,
-    names_in,
-    number,
-    open_table,
-    storage_options,
-    table_options,
-)
-from paimon_pyds.cli.asking import add_dry_run
-from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, format_of, matching_keys, open_inputs
+from paimon_pyds.cli import parameters as p
+from paimon_pyds.cli.inputs import InputFormat, format_of, matching_keys, open_inputs
+from paimon_pyds.cli.program import program
+from paimon_pyds.cli.target import Target, command
 from paimon_pyds.errors import OptionError, SchemaError, TableNotFoundError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_pyds.engine.compact.compact import CompactSummary
-    from paimon_pyds.engine.rowlevel.changes import RowSummary
-    from paimon_pyds.ops.rescale.rescale import RescaleSummary
     from paimon_pyds.table import Table
 
-_WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
+_ROWS_HELP = "Spark SQL text: the rows for which it is true; TRUE for every row"
+_write = p.together(
+    p.argument("inputs", "input files; - is standard input", nargs=-1, required=True, metavar="FILE...", type=p.FILE),
+    p.option("--rowkind-column", metavar="COLUMN", help="it has +I, -U, +U or -D for each row; not stored"),
+    p.option("--missing-columns", type=click.Choice(("null", "refuse")), help="take columns that the input lacks as "
+             "NULL, or refuse all; by default refuse those whose values NULL would replace"),
+    p.flag("--create", "create the table when it is missing"),
+    p.option("--partition-by", type=p.NAMES, default="", metavar="NAMES", help="partition columns of a created table"),
+    p.option("--primary-key", type=p.NAMES, default="", metavar="NAMES", help="columns of a created table's key"),
+    p.row_input,
+)  # fmt: skip
 
 
-def add_write_commands(commands: Commands) -> None:
-    """Add the commands to a parser."""
-    help_ = "Append or overwrite rows from Parquet, ORC, Arrow, CSV or JSON-lines files."
-    parser = add_table_command(commands, "write", help_, _write, options=True)
-    parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; - is standard input")
-    add_input_arguments(parser)
-    parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
-    add_repeated(parser, "--partition", "overwrite only this", metavar="KEY=VALUE")
-    parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
-    parser.add_argument("--rowkind-column", metavar="COLUMN", help="it has +I, -U, +U or -D for each row; not stored")
-    text = "take columns that the input lacks as NULL, or refuse all; else refuse those whose values NULL would replace"
-    parser.add_argument("--missing-columns", choices=("null", "refuse"), help=text)
-    parser.add_argument("--create", action="store_true", help="create the table when it is missing")
-    parser.add_argument("--partition-by", default="", help="partition columns of a created table")
-    parser.add_argument("--primary-key", default="", help="columns of a created table's key")
-
-    help_ = "Delete rows: by deletion vectors where the table has them enabled."
-    parser = add_table_command(commands, "delete", help_, _delete, options=True)
-    add_where(parser, f"{_WHERE_ROWS}; may be left out with --matching")
-    add_matching_argument(parser)
-
-    parser = add_table_command(commands, "update", "Set columns of rows to new values.", _update, options=True)
-    parser.add_argument(
-        "--set",
-        action="append",
-        required=True,
-        metavar="COLUMN=EXPRESSION",
-        help='such as "price = price * 1.1" or "color = \'red\'"; can be given again',
-    )
-    add_where(parser, _WHERE_ROWS, required=True)
-
-    _add_merge(commands)
-
-    help_ = "Merge small files, drop deleted rows, and order rows on request."
-    parser = add_table_command(commands, "compact", help_, _compact, options=True)
-    add_where(parser, WHERE_PARTITIONS)
-    parser.add_argument("--order-by", help="columns to order the rows of each partition by, separated by commas")
-    parser.add_argument(
-        "--order",
-        choices=("order", "zorder", "hilbert"),
-        default="order",
-        help="how: column by column, or clustered by all of the columns",
-    )
-    parser.add_argument("--full", action="store_true", help="drop every deleted row, merge even few small files")
-    add_dry_run(parser, "only show what would be rewritten")
-
-    help_ = "Write partitions anew with another number of buckets."
-    parser = add_table_command(commands, "rescale", help_, _rescale, options=True)
-    parser.add_argument(
-        "bucket_num", type=number, nargs="?", help="how many; as many as the option bucket says without"
-    )
-    add_where(parser, WHERE_PARTITIONS)
-    add_dry_run(parser, "only show what would be written anew")
+@command(program, _write, options=True)
+def append(at: Target, inputs: tuple[str, ...], **given: Any) -> None:
+    """Append rows from Parquet, ORC, Arrow, CSV or JSON-lines files."""
+    _Writing(at, inputs, given, appends=True).run()
 
 
-def _add_merge(commands: Commands) -> None:
-    help_ = "Bring rows of a file or of another table into the table."
-    parser = add_table_command(commands, "merge", help_, _merge, options=True)
-    parser.add_argument(
-        "--source",
-        required=True,
-        action="append",
-        metavar="FILE|TABLE_PATH",
-        help="Parquet, ORC, Arrow, CSV or JSON-lines files (can be repeated; - is standard input), or one Paimon table",
-    )
-    add_input_arguments(parser)
-    parser.add_argument(
-        "--on",
-        required=True,
-        metavar="COLUMNS|CONDITION",
-        help='columns equal on both sides, such as "id", or SQL text: "target.id = source.id AND source.n > 1"',
-    )
-    for kind, help_ in (
-        ("matched", 'rows that match: update, delete, or "source.gone THEN DELETE", "UPDATE SET price = source.price"'),
-        ("not-matched", 'rows of the source that match nothing: insert, or "INSERT (id, n) VALUES (source.id, 0)"'),
-        ("not-matched-by-source", "rows of the table that match nothing: delete, or a clause as above"),
-    ):
-        text = f"{help_}; can be repeated: the first clause whose condition is true acts"
-        add_repeated(parser, f"--when-{kind}", text, metavar="CLAUSE")
+@command(
+    program,
+    _write,
+    p.pairs("--partition", "overwrite only this partition"),
+    p.flag("--dynamic", "overwrite the partitions that the input has rows in"),
+    options=True,
+)
+def overwrite(at: Target, inputs: tuple[str, ...], partition: dict[str, str], dynamic: bool, **given: Any) -> None:
+    """Replace the rows of the table, or of partitions, by those of files."""
+    _Writing(at, inputs, given, appends=False).run(partition or None, dynamic)
 
 
-def _write(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
+class _Writing:
+    """Rows of files on their way into a table, which may be created for them."""
 
-    made = False
-    try:
-        table, options = open_table(arguments), _write_options(arguments)
-        how = InputFormat.of(arguments, table.arrow_schema)
-        notes = bool(table.primary_key) or MISSING_COLUMNS in options
-        schema, batches = open_inputs(arguments.inputs, replace(how, notes_missing=notes))
-    except TableNotFoundError as error:
-        if not arguments.create:
-            raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
+    def __init__(self, at: Target, inputs: tuple[str, ...], given: dict[str, Any], *, appends: bool) -> None:
+        from paimon_pyds.base.options.option import with_settings
+
+        self._at, self._inputs, self._appends = at, inputs, appends
+        self._how = InputFormat.of(given)
+        self._creates: bool = given.pop("create")
+        self._partition_by, self._primary_key = given.pop("partition_by"), given.pop("primary_key")
+        # The arguments that are left are options of Paimon's.
+        self._options = with_settings(at.options, {name.replace("_", "-"): value for name, value in given.items()})
+
+    def run(self, *overwritten: Any) -> None:
+        """Write. ``overwritten``: what `Table.overwrite` replaces."""
+        made, (table, schema, batches) = False, self._opened()
+        if table is None:
+            made, table = True, self._created(schema)
+        rows = 0
+
+        def counting() -> Iterator[pa.RecordBatch | pa.Table]:
+            nonlocal rows
+            from paimon_pyds.base.arrays import empty_table
+
+            yield empty_table(schema)  # has the columns where there is no row
+            for batch in batches:
+                yield batch
+                rows += batch.num_rows
+
+        with self._unmade_on_failure(table) if made else nullcontext():
+            if self._appends:
+                snapshot = table.append(counting(), options=self._options)
+            else:
+                snapshot = table.overwrite(counting(), *overwritten, options=self._options)
+        id_, text = None, "nothing to write: the input has no rows"
+        if snapshot is not None:
+            id_, text = snapshot.id, f"{counted(rows, 'row')} written, snapshot {snapshot.id}"
+        self._at.answer({"rows": rows, "snapshot": id_}, text)
+
+    def _opened(self) -> tuple[Table | None, pa.Schema, Iterator[pa.RecordBatch]]:
+        """The table, None where it is to be created, and the rows."""
+        from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
+
         try:
-            schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments))
-        except SchemaError as refused:
-            if refused.hint is not None and "change_types" in refused.hint:  # of no table yet
-                refused.hint = "correct it, or say another type with --types"
+            table = self._at.table
+        except TableNotFoundError as error:
+            if not self._creates:
+                raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
+            return None, *open_inputs(self._inputs, self._how)
+        notes = bool(table.primary_key) or MISSING_COLUMNS in self._options
+        return table, *open_inputs(self._inputs, self._how.of_table(table.arrow_schema, notes_missing=notes))
+
+    def _created(self, schema: pa.Schema) -> Table:
+        """A new table. It takes the options as its own, but for those of the write."""
+        import pyarrow as pa
+
+        from paimon_pyds.base.options import check_appendable, check_writable
+        from paimon_pyds.base.types.arrow import from_arrow_schema
+        from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN
+        from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
+        from paimon_pyds.metadata.schema import TableSchema
+
+        own = dict(self._options)
+        kinds = own.pop(ROW_KIND_COLUMN, None)
+        self._options = {MISSING_COLUMNS: own.pop(MISSING_COLUMNS, "null")}
+        self._options |= {} if kinds is None else {ROW_KIND_COLUMN: kinds}
+        try:
+            fields = from_arrow_schema(pa.schema([field for field in schema if field.name != kinds]))
+        except SchemaError as error:
+            if (self._how.name or format_of(self._inputs[0])) in ("csv", "json"):
+                error.hint = "say it with --types"
             raise
-        made, (table, options) = True, _created(arguments, schema)
-    partition = key_values(arguments.partition, "--partition") or None
-    if arguments.mode == "append" and (partition or arguments.dynamic):
-        raise OptionError("--partition and --dynamic belong to --mode overwrite")
-    rows = 0
+        key = tuple(self._primary_key or p.names_in(own.pop("primary-key", "")))
+        parts = tuple(self._partition_by)
+        check_writable(TableSchema(0, fields, len(fields), parts, key, own))  # else it would stay, empty
+        if self._appends:
+            check_appendable(own)
+        return self._at.create(fields, primary_key=key, partition_by=parts, options=own)
 
-    def counting() -> Iterator[pa.RecordBatch | pa.Table]:
-        nonlocal rows
-        from paimon_pyds.base.arrays import empty_table
+    def _unmade_on_failure(self, table: Table) -> AbstractContextManager[None]:
+        """Remove a new table where its first rows fail, as `Table.create` and `Catalog.create_table` do."""
+        from paimon_pyds.ops.ddl.create import unmade_on_failure
 
-        yield empty_table(schema)  # tells the columns where there is no row
-        for batch in batches:
-            yield batch
-            rows += batch.num_rows
+        assert self._at.path is not None
+        catalog = self._at.catalog(self._at.path)
+        if catalog is None:
+            return unmade_on_failure(table._store)
+        from paimon_pyds.catalog.catalog import taking_back
 
-    with _unmade_on_failure(arguments, table) if made else nullcontext():
-        if arguments.mode == "append":
-            snapshot = table.append(counting(), options=options)
-        else:
-            snapshot = table.overwrite(counting(), partition, arguments.dynamic, options=options)
-    id_, text = None, "nothing to write: the input has no rows"
-    if snapshot is not None:
-        id_, text = snapshot.id, f"{counted(rows, 'row')} written, snapshot {snapshot.id}"
-    show.answer(arguments.output, {"rows": rows, "snapshot": id_}, text)
+        return unmade_on_failure(table._store, taking_back(catalog, self._at.path))
 
 
-def _write_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Options of the write, those that have arguments of their own among them."""
-    from paimon_pyds.base.options.option import with_settings
-
-    given = {"rowkind-column": arguments.rowkind_column, "missing-columns": arguments.missing_columns}
-    return with_settings(table_options(arguments), given)
-
-
-def _unmade_on_failure(arguments: argparse.Namespace, table: Table) -> AbstractContextManager[None]:
-    """A new table is taken away where its first rows fail, as by `Table.create` and `Catalog.create_table`."""
-    from paimon_pyds.ops.ddl.create import unmade_on_failure
-
-    catalog = catalog_of(arguments, arguments.table)
-    if catalog is None:
-        return unmade_on_failure(table._store)
-    from paimon_pyds.catalog.catalog import taking_back
-
-    return unmade_on_failure(table._store, taking_back(catalog, arguments.table))
-
-
-def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
-    """A new table, and the options that are left for the write: the table takes the others as its own."""
-    import pyarrow as pa
-
-    from paimon_pyds.base.options import check_appendable, check_writable
-    from paimon_pyds.base.types.arrow import from_arrow_schema
-    from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN
-    from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
-    from paimon_pyds.metadata.schema import TableSchema
-
-    own = _write_options(arguments)
-    kinds = own.pop(ROW_KIND_COLUMN, None)
-    missing = own.pop(MISSING_COLUMNS, "null")
-    try:
-        fields = from_arrow_schema(pa.schema([field for field in schema if field.name != kinds]))
-    except SchemaError as error:
-        if (arguments.input_format or format_of(arguments.inputs[0])) in ("csv", "json"):
-            error.hint = "say it with --types"
-        raise
-    key, parts = (tuple(filter(None, names_in(text))) for text in (arguments.primary_key, arguments.partition_by))
-    key = key or tuple(filter(None, names_in(own.pop("primary-key", ""))))
-    check_writable(TableSchema(0, fields, len(fields), parts, key, own))  # else it would stay, empty
-    if arguments.mode == "append":
-        check_appendable(own)
-    table = create_table(arguments, fields, primary_key=key, partition_by=parts, options=own)
-    return table, {MISSING_COLUMNS: missing, **({} if kinds is None else {ROW_KIND_COLUMN: kinds})}
-
-
-def _delete(arguments: argparse.Namespace) -> None:
-    if arguments.where is None and arguments.matching is None:
+@command(program, p.where(f"{_ROWS_HELP}; may be left out with --matching"), p.matching, options=True)
+def delete(at: Target, where: str | None, matching: str | None) -> None:
+    """Delete rows: by deletion vectors where the table has them enabled."""
+    if where is None and matching is None:
         raise OptionError("delete: --where or --matching is missing", hint="--where TRUE deletes every row")
-    table = open_table(arguments)
-    keys = matching_keys(arguments, table.schema.fields)
-    summary = table.delete(arguments.where, matching=keys, options=table_options(arguments))
-    _show_summary(arguments, summary)
+    keys = None if matching is None else matching_keys(matching, at.table.schema.fields)
+    at.summary(at.table.delete(where, matching=keys, options=at.options))
 
 
-def _update(arguments: argparse.Namespace) -> None:
-    table = open_table(arguments)
-    options = table_options(arguments)
-    summary = table.update(_assignments(arguments.set), arguments.where, options=options)
-    _show_summary(arguments, summary)
+@command(
+    program,
+    p.repeated("--set", 'such as "price = price * 1.1" or "color = \'red\'"', "COLUMN=EXPRESSION", required=True),
+    p.where(_ROWS_HELP, required=True),
+    options=True,
+)
+def update(at: Target, where: str, **given: Any) -> None:
+    """Set columns of rows to new values."""
+    at.summary(at.table.update(_assignments(given["set"]), where, options=at.options))
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, str]:
@@ -249,60 +184,77 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _show_summary(arguments: argparse.Namespace, summary: RowSummary | CompactSummary | RescaleSummary) -> None:
-    show.answer(arguments.output, asdict(summary), str(summary))
+_CLAUSES = {
+    "matched": 'rows that match: update, delete, or "source.gone THEN DELETE", "UPDATE SET price = source.price"',
+    "not-matched": 'rows of the source that match nothing: insert, or "INSERT (id, n) VALUES (source.id, 0)"',
+    "not-matched-by-source": "rows of the table that match nothing: delete, or a clause as above",
+}
 
 
-def _merge(arguments: argparse.Namespace) -> None:
-    if not (arguments.when_matched or arguments.when_not_matched or arguments.when_not_matched_by_source):
+@command(
+    program,
+    p.repeated("--source", "Parquet, ORC, Arrow, CSV or JSON-lines files (- is standard input), or one Paimon table",
+               "FILE|TABLE_PATH", required=True),
+    p.option("--on", required=True, metavar="COLUMNS|CONDITION", help="columns equal on both sides, such as \"id\", or "
+             'SQL text: "target.id = source.id AND source.n > 1"'),
+    *(p.repeated(f"--when-{kind}", f"{text}; of several clauses the first whose condition is true acts", "CLAUSE")
+      for kind, text in _CLAUSES.items()),
+    p.row_input,
+    options=True,
+)  # fmt: skip
+def merge(at: Target, source: tuple[str, ...], on: str, **given: Any) -> None:
+    """Bring rows of a file or of another table into the table."""
+    how = InputFormat.of(given)
+    clauses = {name: list(texts) for name, texts in given.items()}
+    if not any(clauses.values()):
         raise OptionError("a merge needs a clause", hint="such as --when-matched update --when-not-matched insert")
-    table = open_table(arguments)
-    source = _source(arguments, table)
-    summary = table.merge(
-        source,
-        arguments.on,
-        when_matched=arguments.when_matched,
-        when_not_matched=arguments.when_not_matched,
-        when_not_matched_by_source=arguments.when_not_matched_by_source,
-        options=table_options(arguments),
-    )
-    _show_summary(arguments, summary)
+    at.summary(at.table.merge(_source(at, source, how), on, **clauses, options=at.options))  # type: ignore[arg-type]
 
 
-def _source(arguments: argparse.Namespace, table: Table) -> Any:
+def _source(at: Target, paths: tuple[str, ...], how: InputFormat) -> Any:
     """The rows of files, or of a Paimon table."""
-    paths = arguments.source
-    local = [path for path in paths if "://" not in path]
-    if len(local) == len(paths) and not any(Path(path).is_dir() for path in paths):
+    if not any("://" in path or Path(path).is_dir() for path in paths):
         import pyarrow as pa
 
-        schema, batches = open_inputs(paths, InputFormat.of(arguments, table.arrow_schema))
+        schema, batches = open_inputs(paths, how.of_table(at.table.arrow_schema))
         return pa.RecordBatchReader.from_batches(schema, batches)
     if len(paths) > 1:
         raise OptionError("a merge takes several files, or one table, as its source")
     from paimon_pyds.table import Table
 
-    return Table.open(paths[0], storage_options=storage_options(arguments)).scan().to_reader()
+    return Table.open(paths[0], storage_options=at.storage_options).scan().to_reader()
 
 
-def _compact(arguments: argparse.Namespace) -> None:
-    table = open_table(arguments)
-    summary = table.compact(
-        arguments.where,
-        arguments.order_by,
-        order=arguments.order,
-        full=arguments.full,
-        dry_run=arguments.dry_run,
-        options=table_options(arguments),
-    )
-    _show_summary(arguments, summary)
-    if summary.groups == summary.groups_skipped == 0 and summary.files > 1 and not arguments.full:
+@command(
+    program,
+    p.where(p.PARTITIONS_HELP),
+    p.option("--order-by", metavar="NAMES", help="columns to order the rows of each partition by"),
+    p.option("--order", type=click.Choice(("order", "zorder", "hilbert")), default="order",
+             help="column by column, or clustered by all of the columns"),
+    p.flag("--full", "drop every deleted row, merge even few small files"),
+    p.dry_run("only show what would be rewritten"),
+    options=True,
+)  # fmt: skip
+def compact(at: Target, full: bool, **given: Any) -> None:
+    """Merge small files, drop deleted rows, and order rows on request."""
+    summary = at.table.compact(full=full, options=at.options, **given)
+    at.summary(summary)
+    if summary.groups == summary.groups_skipped == 0 and summary.files > 1 and not full:
         print("no compaction is due yet; --full does not wait", file=sys.stderr)
 
 
-def _rescale(arguments: argparse.Namespace) -> None:
-    table = open_table(arguments)
-    summary = table.maintenance.rescale(
-        arguments.bucket_num, arguments.where, dry_run=arguments.dry_run, options=table_options(arguments)
-    )
-    _show_summary(arguments, summary)
+@command(program, p.asks, options=True)
+def truncate(at: Target, **how: bool) -> None:
+    """Delete all rows; older snapshots still have them."""
+    at.remove("truncate", partial(at.table.truncate, options=at.options), **how)
+
+
+@command(
+    program,
+    p.where("a condition on partition columns, such as \"day < '2026-01-01'\"", required=True),
+    p.asks,
+    options=True,
+)
+def drop_partitions(at: Target, where: str, **how: bool) -> None:
+    """Delete the rows of some partitions; older snapshots still have them."""
+    at.remove("drop partitions of", partial(at.table.drop_partitions, where, options=at.options), **how)

@@ -68,9 +68,9 @@ def test_distinct(path: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_first_rows_in_an_order(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = run_json(capsys, "read", path, "--topn", "price desc, 2", "--columns", "id")
+    rows = run_json(capsys, "scan", path, "--top-n", "price desc, 2", "--columns", "id")
     assert rows == [{"id": 2}, {"id": 4}]
-    assert "red" in run(capsys, "read", path, "--topn", "color desc nulls last, 1")
+    assert "red" in run(capsys, "scan", path, "--top-n", "color desc nulls last, 1")
 
 
 @pytest.mark.parametrize(

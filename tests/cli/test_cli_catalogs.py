@@ -61,14 +61,16 @@ def test_all_commands(tmp_path: Path, config, run, monkeypatch, kind: str) -> No
         monkeypatch.setenv("PAIMON_PYDS_CATALOG", "local")
         run("create", "shop.orders", "id INT, name STRING")
         (tmp_path / "rows.csv").write_text("id,name\n1,a\n2,b\n")
-        assert "2 rows" in run("write", "shop.orders", str(tmp_path / "rows.csv"))
-        run("write", "shop.more", str(tmp_path / "rows.csv"), "--create", "--primary-key", "id", "--option", "bucket=1")
+        assert "2 rows" in run("append", "shop.orders", str(tmp_path / "rows.csv"))
+        run(
+            "append", "shop.more", str(tmp_path / "rows.csv"), "--create", "--primary-key", "id", "--option", "bucket=1"
+        )
         if kind == "rest":
             assert len(server.bodies) == 2  # commits went through the catalog
-        assert run("read", "shop.orders", "--filter", "id = 2", "--output", "csv") == "id,name\n2,b\n"
+        assert run("scan", "shop.orders", "--filter", "id = 2", "--output", "csv") == "id,name\n2,b\n"
         assert run("count", "shop.more").startswith("2")
         (tmp_path / "null.csv").write_text("id,name\n1,a\n,b\n")
-        refused = ("write", "shop.refused", str(tmp_path / "null.csv"), "--create", "--primary-key", "id")
+        refused = ("append", "shop.refused", str(tmp_path / "null.csv"), "--create", "--primary-key", "id")
         assert "NOT NULL" in run(*refused, status=1)
         if kind == "rest":  # its server could not tell that nobody has written to it meanwhile
             run("drop", "shop.refused", "--yes")
@@ -77,8 +79,8 @@ def test_all_commands(tmp_path: Path, config, run, monkeypatch, kind: str) -> No
         assert [line.split(",")[:2] for line in listed[1:]] == [["shop", "orders"], ["shop", "other"]]
         path = listed[1].split(",")[2]
         assert run("count", path.removeprefix("file:")).startswith("2")  # what has a slash is a path
-        assert "orders" in run("system", "tables", "--output", "csv")
-        assert "orders" in run("read", "shop.ordres", status=1)  # did you mean
+        assert "orders" in run("system", "read", "tables", "--output", "csv")
+        assert "orders" in run("scan", "shop.ordres", status=1)  # did you mean
         run("drop", "shop.other", "--yes")
         assert "shop,other" not in run("tables", "--output", "csv")
         run("drop-database", "shop", "--cascade", "--yes")
@@ -109,19 +111,19 @@ def test_changes_of_a_table(tmp_path: Path, config, run, monkeypatch, kind: str)
         table = catalog.create_table("shop.t", pa.table({"id": [1, 2]}))
         run("alter", "shop.t", "--add-columns", "name STRING", "--set", "snapshot.num-retained.max=50")
         catalog.table("shop.t").append({"id": [5], "name": ["y"]})
-        run("tag", "create", "shop.t", "one")
-        run("branch", "create", "shop.t", "a", "--tag", "one")
-        run("branch", "rename", "shop.t", "a", "b")
+        run("tags", "create", "shop.t", "one")
+        run("branches", "create", "shop.t", "a", "--tag", "one")
+        run("branches", "rename", "shop.t", "a", "b")
         catalog.table("shop.t$branch_b").append({"id": [3], "name": ["x"]})
         assert run("count", "shop.t", "--branch", "b").startswith("4")
         table.append({"id": [4]})
-        run("rollback", "shop.t", "--snapshot", "2", "--yes")
+        run("snapshots", "rollback", "shop.t", "--snapshot", "2", "--yes")
         assert run("count", "shop.t").startswith("3")
-        run("branch", "fast-forward", "shop.t", "b", "--yes")
-        assert run("read", "shop.t", "--filter", "name = 'x'", "--output", "csv") == "id,name\n3,x\n"
-        run("branch", "delete", "shop.t", "b", "--yes")
-        run("expire", "shop.t", "--retain-max", "1", "--retain-min", "1")
-        run("tag", "delete", "shop.t", "one", "--yes")
+        run("branches", "fast-forward", "shop.t", "b", "--yes")
+        assert run("scan", "shop.t", "--filter", "name = 'x'", "--output", "csv") == "id,name\n3,x\n"
+        run("branches", "delete", "shop.t", "b", "--yes")
+        run("snapshots", "expire", "shop.t", "--retain-max", "1", "--retain-min", "1")
+        run("tags", "delete", "shop.t", "one", "--yes")
         run("compact", "shop.t", "--full")
         assert run("count", "shop.t").startswith("4")
 

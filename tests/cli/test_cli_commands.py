@@ -6,7 +6,6 @@ import json
 import shlex
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.cli.arguments import command_line
-from paimon_pyds.cli.main import main, parsed
-from paimon_pyds.cli.mistakes import in_shell
+from paimon_pyds.cli.hints import in_shell
+from paimon_pyds.cli.main import main
+from paimon_pyds.cli.target import Target
 from support.fixtures import requires_shared, table_path
 
 
@@ -42,16 +41,16 @@ def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[object]:
 
 
 def test_read(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _json(capsys, "read", path, "--filter", "color = 'red'") == [
+    assert _json(capsys, "scan", path, "--filter", "color = 'red'") == [
         {"id": 1, "color": "red", "price": 1.5},
         {"id": 4, "color": "red", "price": 2.0},
     ]
-    assert _json(capsys, "read", path, "--columns", "price", "--limit", "3") == [
+    assert _json(capsys, "scan", path, "--columns", "price", "--limit", "3") == [
         {"price": 1.5},
         {"price": "nan"},
         {"price": None},
     ]
-    text = _run(capsys, "read", path, "--snapshot", "1", "--columns", "id,color")
+    text = _run(capsys, "scan", path, "--snapshot", "1", "--columns", "id,color")
     assert text.splitlines() == ["id  color", "--  -----", "1   red", "2   blue", "3   NULL"]
 
 
@@ -65,10 +64,10 @@ def test_count_explain_snapshots_describe(path: str, capsys: pytest.CaptureFixtu
     assert isinstance(explained, dict)
     assert explained["steps"][-1]["rows"] == 1
     assert sorted(f["rows_kept"] for f in explained["files"])[-1] == 1
-    (listed,) = _json(capsys, "snapshots", path)
+    (listed,) = _json(capsys, "snapshots", "list", path)
     assert isinstance(listed, dict)
     assert [s["rows"] for s in listed["snapshots"]] == [3, 4]
-    assert "APPEND" in _run(capsys, "snapshots", path)
+    assert "APPEND" in _run(capsys, "snapshots", "list", path)
     (described,) = _json(capsys, "describe", path)
     assert isinstance(described, dict)
     assert [c["type"] for c in described["columns"]] == ["BIGINT", "STRING", "DOUBLE"]
@@ -77,10 +76,10 @@ def test_count_explain_snapshots_describe(path: str, capsys: pytest.CaptureFixtu
 
 
 def test_keys_in_a_file_say_which_rows(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ids = [row["id"] for row in _json(capsys, "read", path)]  # type: ignore[index,call-overload]
+    ids = [row["id"] for row in _json(capsys, "scan", path)]  # type: ignore[index,call-overload]
     keys = tmp_path / "keys.csv"
     keys.write_text(f"ID,color\n{ids[0]},red\n{ids[1]},green\n99,red\n", encoding="utf-8")
-    assert [row["id"] for row in _json(capsys, "read", path, "--matching", str(keys))] == ids[:1]  # type: ignore[index,call-overload]
+    assert [row["id"] for row in _json(capsys, "scan", path, "--matching", str(keys))] == ids[:1]  # type: ignore[index,call-overload]
     assert _json(capsys, "count", path, "--matching", str(keys)) == [{"count": 1}]
     assert "(id, color) IN (" in _run(capsys, "explain", path, "--matching", str(keys))
     keys.write_text("id\n", encoding="utf-8")
@@ -99,15 +98,13 @@ def test_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.jsonl").write_text('{"a": 3, "p": "x"}\n', encoding="utf-8")
     (tmp_path / "in.csv").write_text("a,p\n4,z\n", encoding="utf-8")
     table = str(tmp_path / "t")
-    assert "--create" in _run(capsys, "write", table, str(tmp_path / "in.parquet"), status=1)
-    created = _run(capsys, "write", table, str(tmp_path / "in.parquet"), "--create", "--partition-by", "p")
+    assert "--create" in _run(capsys, "append", table, str(tmp_path / "in.parquet"), status=1)
+    created = _run(capsys, "append", table, str(tmp_path / "in.parquet"), "--create", "--partition-by", "p")
     assert created == "2 rows written, snapshot 1\n"
     both = [str(tmp_path / "in.jsonl"), str(tmp_path / "in.csv")]
-    assert _json(capsys, "write", table, *both) == [{"rows": 2, "snapshot": 2}]
-    assert _json(capsys, "write", table, both[0], "--mode", "overwrite", "--partition", "p=x") == [
-        {"rows": 1, "snapshot": 3}
-    ]
-    rows = _json(capsys, "read", table)
+    assert _json(capsys, "append", table, *both) == [{"rows": 2, "snapshot": 2}]
+    assert _json(capsys, "overwrite", table, both[0], "--partition", "p=x") == [{"rows": 1, "snapshot": 3}]
+    rows = _json(capsys, "scan", table)
     assert sorted((r["a"], r["p"]) for r in rows) == [(2, "y"), (3, "x"), (4, "z")]  # type: ignore[index,call-overload]
 
 
@@ -116,7 +113,7 @@ def test_index_eval(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     answers = []
     for container in containers:
         rows = "3" if _rows(container) == 3 else "1"
-        arguments = ("index", "eval", str(container), "--table", path, "--rows", rows)
+        arguments = ("index", "evaluate", path, str(container), "--rows", rows)
         answers.append(_json(capsys, *arguments, "--filter", "color = 'red'")[0])
         assert _json(capsys, *arguments, "--filter", "price > 1") == ["REMAIN"]
         assert _json(capsys, *arguments, "--filter", "color = 'green'") == [[]]
@@ -130,14 +127,13 @@ def _rows(container: Path) -> int:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["read", "/no/such/table"], "no Paimon table is here"),
-        (["read", "TABLE", "--filter", "colour = 'red'"], "colour"),
-        (["read", "TABLE", "--filter", "color = "], "color = "),
-        (["read", "TABLE", "--columns", "nope"], "no column 'nope'"),
-        (["read", "TABLE", "--snapshot", "9"], "snapshot 9"),
-        (["read", "TABLE", "--option", "bad"], "KEY=VALUE"),
-        (["write", "TABLE", "/no/such/file.parquet"], "can't read the input"),
-        (["write", "TABLE", "x.txt"], "can't tell the format"),
+        (["scan", "/no/such/table"], "no Paimon table is here"),
+        (["scan", "TABLE", "--filter", "colour = 'red'"], "colour"),
+        (["scan", "TABLE", "--filter", "color = "], "color = "),
+        (["scan", "TABLE", "--columns", "nope"], "no column 'nope'"),
+        (["scan", "TABLE", "--snapshot", "9"], "snapshot 9"),
+        (["append", "TABLE", "/no/such/file.parquet"], "can't read the input"),
+        (["append", "TABLE", "x.txt"], "can't tell the format"),
     ],
 )
 def test_errors_are_one_clear_message(
@@ -161,9 +157,9 @@ def test_it_runs_as_a_program_without_pyspark(path: str) -> None:
 def test_texts_that_a_terminal_would_obey_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("s", pa.string())]))
     table.append(pa.table({"s": ["a\x1b[31m\tb\nc\x9b"]}))
-    assert _run(capsys, "read", table.path).splitlines()[2] == r"a\x1b[31m\tb\nc\x9b"
+    assert _run(capsys, "scan", table.path).splitlines()[2] == r"a\x1b[31m\tb\nc\x9b"
     assert _run(capsys, "max", table.path, "s") == r"a\x1b[31m\tb\nc\x9b" + "\n"
-    assert _json(capsys, "read", table.path) == [{"s": "a\x1b[31m\tb\nc\x9b"}]
+    assert _json(capsys, "scan", table.path) == [{"s": "a\x1b[31m\tb\nc\x9b"}]
 
 
 def test_years_that_python_does_not_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,8 +169,8 @@ def test_years_that_python_does_not_have(tmp_path: Path, capsys: pytest.CaptureF
     table = pp.Table.create(tmp_path / "t", pa.schema({"t": moments.type, "d": days.type, "n": nested.type}))
     table.append(pa.table({"t": moments, "d": days, "n": nested}))
     first = "11476-08-15T05:20:00.000000"
-    assert _json(capsys, "read", table.path)[0] == {"t": first, "d": "15659-07-15", "n": {"a": first, "b": 1}}
-    assert first in _run(capsys, "read", table.path).splitlines()[2]
+    assert _json(capsys, "scan", table.path)[0] == {"t": first, "d": "15659-07-15", "n": {"a": first, "b": 1}}
+    assert first in _run(capsys, "scan", table.path).splitlines()[2]
     assert _run(capsys, "max", table.path, "t").strip() == first
     assert _run(capsys, "min", table.path, "d").strip() == "-768-02-04"
     assert "-768-02-04" in _run(capsys, "distinct", table.path, "d")
@@ -184,7 +180,7 @@ def test_years_that_python_does_not_have(tmp_path: Path, capsys: pytest.CaptureF
 def test_options_that_nothing_knows(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pq.write_table(pa.table({"id": [5]}), tmp_path / "more.parquet")
     for command in (
-        ["write", path, str(tmp_path / "more.parquet")],
+        ["append", path, str(tmp_path / "more.parquet")],
         ["count", path],
         ["delete", path, "--where", "TRUE"],
     ):
@@ -195,9 +191,9 @@ def test_options_that_nothing_knows(path: str, tmp_path: Path, capsys: pytest.Ca
 def test_a_table_that_was_never_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "t")
     pp.Table.create(path, pa.schema([("a", pa.int32())]), options={"file-index.bitmap.columns": "a"})
-    assert _run(capsys, "snapshots", path) == "no snapshots: nothing was written yet\n"
+    assert _run(capsys, "snapshots", "list", path) == "no snapshots: nothing was written yet\n"
     assert _run(capsys, "index", "dump", path) == "no file has an index\n"
-    assert _run(capsys, "index", "rewrite", path).startswith("0 of 0 files changed in ")
+    assert _run(capsys, "index", "build", path).startswith("0 of 0 files changed in ")
     assert "no file to build an index of" in _run(capsys, "index", "cost", path)
     (tmp_path / "filters").write_text("b = 1\n")
     pp.Table.create(tmp_path / "bare", pa.schema([("a", pa.int32())]))
@@ -206,8 +202,8 @@ def test_a_table_that_was_never_written(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_explain_of_the_first_rows(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "First rows by: id desc nulls last, 2" in _run(capsys, "explain", path, "--topn", "id desc, 2")
-    (told,) = _json(capsys, "explain", path, "--topn", "id desc, 2", "--limit", "1")
+    assert "First rows by: id desc nulls last, 2" in _run(capsys, "explain", path, "--top-n", "id desc, 2")
+    (told,) = _json(capsys, "explain", path, "--top-n", "id desc, 2", "--limit", "1")
     assert isinstance(told, dict) and (told["order"], told["limit"]) == ("id desc nulls last, 2", 1)
 
 
@@ -215,12 +211,10 @@ def test_faults_come_with_what_mends_them(path: str, capsys: pytest.CaptureFixtu
     side = next(Path(path).glob("bucket-0/*.index"))
     side.write_bytes(b"PAR1" * 10)
     assert main(["index", "verify", path]) == 1
-    assert capsys.readouterr().out.endswith(
-        f"1 fault\n`paimon-pyds index rewrite {path} --rebuild` builds them again\n"
-    )
+    assert capsys.readouterr().out.endswith(f"1 fault\n`paimon-pyds index build {path} --rebuild` builds them again\n")
     dumped = _run(capsys, "index", "dump", path)
     assert "this is not a file-index container" in dumped and ", values " in dumped
-    _run(capsys, "index", "rewrite", path, "--rebuild")
+    _run(capsys, "index", "build", path, "--rebuild")
     assert "no fault" in _run(capsys, "index", "verify", path)
 
 
@@ -233,7 +227,7 @@ def test_advice_that_changes_an_index_says_to_rebuild(tmp_path: Path, capsys: py
     advice = _run(capsys, "index", "advise", table.path, "--filters", str(tmp_path / "filters"))
     assert "change" in advice
     alter, rewrite = (shlex.split(line)[1:] for line in advice.splitlines()[-2:])
-    assert alter[:2] == ["alter", table.path] and rewrite == ["index", "rewrite", table.path, "--rebuild"]
+    assert alter[:2] == ["alter", table.path] and rewrite == ["index", "build", table.path, "--rebuild"]
     _run(capsys, *alter)
     assert "3 of 3 files" in _run(capsys, *rewrite)
 
@@ -250,7 +244,7 @@ def test_eval_asks_an_old_container_by_its_own_columns(tmp_path: Path, capsys: p
     table.alter(change_types={"size": pa.int64()})
 
     def ask(filter_: str, *more: str) -> str:
-        return _run(capsys, "index", "eval", old, "--table", table.path, "--filter", filter_, *more).strip()
+        return _run(capsys, "index", "evaluate", table.path, old, "--filter", filter_, *more).strip()
 
     assert ask("hue = 'red'") == "[0,2]"
     assert ask("hue = 'red'", "--rows", "3") == "[0,2]"
@@ -265,7 +259,7 @@ def test_eval_needs_to_know_the_rows_of_a_strange_container(
 ) -> None:
     strange = tmp_path / "strange.index"
     strange.write_bytes(next(Path(path).glob("bucket-0/*.index")).read_bytes())
-    asked = ("index", "eval", str(strange), "--table", path, "--filter", "color = 'green'")
+    asked = ("index", "evaluate", path, str(strange), "--filter", "color = 'green'")
     assert "give --rows" in _run(capsys, *asked, status=1)
 
 
@@ -275,7 +269,7 @@ def test_an_unexpected_error_is_one_line_without_secrets(
     def fail(*_: object) -> None:
         raise ValueError("s3://me:hunter2@bucket is odd\nand more")
 
-    monkeypatch.setattr("paimon_pyds.cli.arguments.open_table", fail)
+    monkeypatch.setattr("paimon_pyds.cli.target.Target._opened", fail)
     message = _run(capsys, "count", path, status=1)
     assert message == (
         "paimon-pyds: unexpected ValueError: s3://***@bucket is odd — run it with --verbose to see where\n"
@@ -296,7 +290,7 @@ def test_an_encoding_without_our_signs_gets_plain_ones(path: str) -> None:
 def test_output_that_takes_little_or_nothing(tmp_path: Path, shell: str, found: str) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.string())]))
     table.append(pa.table({"a": ["röt"]}))
-    command = shell.format(f"{sys.executable} -m paimon_pyds.cli.main read {table.path}")
+    command = shell.format(f"{sys.executable} -m paimon_pyds.cli.main scan {table.path}")
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert found in done.stdout
@@ -308,13 +302,13 @@ def test_tables_whose_rows_are_merged(capsys: pytest.CaptureFixture[str]) -> Non
     table = pp.Table.open(path)
     where = ("--filter", "id < 50 AND v > 3")
     rows = table.scan(where[1], ["id", "v"]).to_arrow()
-    found = _json(capsys, "read", path, *where, "--columns", "id,v", "--topn", "id, 1000")
+    found = _json(capsys, "scan", path, *where, "--columns", "id,v", "--top-n", "id, 1000")
     assert found == rows.sort_by("id").to_pylist() != []
     assert _json(capsys, "count", path, *where) == [{"count": rows.num_rows}]
     assert _json(capsys, "max", path, "v", *where) == [{"max": max(rows.column("v").to_pylist())}]
     assert "3 sections merged (12 files, 12 sorted runs)" in _run(capsys, "explain", path, "--analyze")
-    assert _json(capsys, "read", path, "--option", "read-optimized=true") == []
-    assert _json(capsys, "system", path, "ro") == []
+    assert _json(capsys, "scan", path, "--option", "read-optimized=true") == []
+    assert _json(capsys, "system", "read", path, "ro") == []
 
 
 @requires_shared
@@ -341,17 +335,17 @@ def test_a_table_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixtur
     pq.write_table(pa.table({"id": [1, 2, 3], "n": [10, 20, 30], "op": ["+I"] * 3}), rows)
     pq.write_table(pa.table({"id": [1, 2], "n": [11, 20], "op": ["+U", "-D"]}), changes)
     kinds = ("--option", "rowkind-column=op")
-    made = ("write", path, rows, "--create", "--primary-key", "id", *kinds)
+    made = ("append", path, rows, "--create", "--primary-key", "id", *kinds)
     assert "can't have bucket=0" in _run(capsys, *made, "--option", "bucket=0", status=1)
     assert not Path(path).exists()
     _run(capsys, *made, "--option", "bucket=1")
     table = pp.Table.open(path)
     assert (table.schema.primary_keys, table.schema.field_names) == (("id",), ("id", "n"))
-    _run(capsys, "write", path, changes, *kinds)
-    assert _json(capsys, "read", path) == [{"id": 1, "n": 11}, {"id": 3, "n": 30}]
+    _run(capsys, "append", path, changes, *kinds)
+    assert _json(capsys, "scan", path) == [{"id": 1, "n": 11}, {"id": 3, "n": 30}]
     said = _run(capsys, "describe", path)
     assert "Rows       at most 5, as several versions of one key may be stored: table.count() counts them\n" in said
-    (listed,) = _json(capsys, "snapshots", path)
+    (listed,) = _json(capsys, "snapshots", "list", path)
     assert [(s["rows"], s["stored_rows"], s["stored_rows_added"]) for s in listed["snapshots"]] == [
         (None, 3, 3), (None, 5, 2),
     ]  # fmt: skip
@@ -366,14 +360,14 @@ def test_a_table_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "1 row), 5 rows dropped in " in said
     assert _run(capsys, "compact", path, "--full").startswith("nothing to do with 1 file in ")
     assert "1 partition to 3 buckets, dry run: 1 file would be rewritten (" in _run(
-        capsys, "rescale", path, "3", "--dry-run"
+        capsys, "maintenance", "rescale", path, "3", "--dry-run"
     )
-    assert "1 partition to 3 buckets, 1 file became 1 (" in _run(capsys, "rescale", path, "3")
+    assert "1 partition to 3 buckets, 1 file became 1 (" in _run(capsys, "maintenance", "rescale", path, "3")
     assert "\nBuckets    3\n" in _run(capsys, "describe", path)
     table.alter({"bucket": "5"})
     assert "\nBuckets    5; partitions of 3\n" in _run(capsys, "describe", path)
     table.alter({"bucket": "3"})
-    assert _run(capsys, "rescale", path).startswith("3 buckets already in ")
+    assert _run(capsys, "maintenance", "rescale", path).startswith("3 buckets already in ")
     assert "a key is JSON" in _run(capsys, "lookup", path, "x", status=1)
     for key in ('{"id": 1}', "1"):
         assert _json(capsys, "lookup", path, key) == [{"id": 1, "n": 11}]
@@ -385,20 +379,20 @@ def test_a_table_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_an_option_may_name_the_key_of_a_created_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, rows = str(tmp_path / "t"), str(tmp_path / "rows.parquet")
     pq.write_table(pa.table({"id": [1], "n": [10]}), rows)
-    made = ("write", path, rows, "--create", "--option", "primary-key=id")
+    made = ("append", path, rows, "--create", "--option", "primary-key=id")
     _run(capsys, *made)
     assert pp.Table.open(path).schema.primary_keys == ("id",)
 
 
 def test_hints_are_in_the_words_of_the_command_line() -> None:
-    arguments = partial(command_line, parsed(["write", "/t", "rows.csv", "--branch", "b"]))
-    assert in_shell("rescale it first, by table.maintenance.rescale(4); nothing was published", arguments) == (
-        "rescale it first, by paimon-pyds rescale /t --branch b 4; nothing was published"
+    target = Target("/t", {"branch": "b", "catalog": None, "storage_option": {}}).command_line
+    assert in_shell("rescale it first, by table.maintenance.rescale(4); nothing was published", target) == (
+        "rescale it first, by paimon-pyds maintenance rescale /t --branch b 4; nothing was published"
     )
-    assert in_shell("compact the table first, with full=True: it drops them", arguments) == (
+    assert in_shell("compact the table first, with full=True: it drops them", target) == (
         "compact the table first, with --full: it drops them"
     )
-    assert in_shell("""table.alter(change_types={"it's": …})""", arguments).endswith(
+    assert in_shell("""table.alter(change_types={"it's": …})""", target).endswith(
         """alter /t --branch b --change-type 'it'"'"'s=…'"""
     )
     assert in_shell("table.maintenance.rescale(4)", None) == "table.maintenance.rescale(4)"
@@ -406,10 +400,13 @@ def test_hints_are_in_the_words_of_the_command_line() -> None:
 
 @pytest.mark.parametrize("text", ["1_0", "١", "²", "\u20031", "1.0", ""])
 def test_only_ascii_digits_are_numbers(text: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["read", path, "--limit"], ["read", path, "--snapshot"], ["expire", path, "--retain-min"]):
-        with pytest.raises(SystemExit):
-            main([*command, text])
-        assert f"{command[-1]} takes a whole number, not {text!r}" in capsys.readouterr().err
+    for command in (
+        ["scan", path, "--limit"],
+        ["scan", path, "--snapshot"],
+        ["snapshots", "expire", path, "--retain-min"],
+    ):
+        assert main([*command, text]) == 2
+        assert f"'{command[-1]}': {text!r} is not a whole number" in capsys.readouterr().err
 
 
 def test_a_hint_with_an_option_is_one_of_the_command_line() -> None:

@@ -40,4 +40,4 @@ def test_an_order_and_options_as_json(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = make(tmp_path / "t", 1)
     assert _run(capsys, table.path, "--order-by", "none", status=1).count("\n") == 1
-    assert "KEY=VALUE" in _run(capsys, table.path, "--option", "x", status=1)
+    assert "KEY=VALUE" in _run(capsys, table.path, "--option", "x", status=2)

@@ -1,4 +1,4 @@
-"""The verbs of ``paimon-pyds index``, and ``paimon-pyds system``, in text and in JSON."""
+"""The verbs of ``paimon-pyds index``, and ``paimon-pyds system read``, in text and in JSON."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def test_verify(path: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rewrite(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(capsys, "index", "rewrite", path).startswith("0 of 2 files changed")
+    assert _run(capsys, "index", "build", path).startswith("0 of 2 files changed")
     table = pp.Table.open(path)
     table.alter({"file-index.range-bitmap.columns": "id"})
     next(Path(path).rglob("*.index")).write_bytes(b"")
-    text = _run(capsys, "index", "rewrite", path)
+    text = _run(capsys, "index", "build", path)
     assert "snapshot 3, 2 of 2 files changed, 3 indexes built, 1 kept" in text
     assert "1 container repaired" in text
-    (summary,) = _json(capsys, "index", "rewrite", path, "--rebuild")
+    (summary,) = _json(capsys, "index", "build", path, "--rebuild")
     assert (summary["snapshot_id"], summary["built"], summary["rows"]) == (4, 4, 2000)
-    assert "not on id" in _run(capsys, "index", "rewrite", path, "--where", "id = 1", status=1)
+    assert "not on id" in _run(capsys, "index", "build", path, "--where", "id = 1", status=1)
 
 
 def test_cost(path: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,15 +107,15 @@ def test_advise(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_eval_of_another_number_of_rows(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     side = str(next(Path(path).rglob("*.index")))
-    asked = ("index", "eval", side, "--table", path, "--filter", "color = 'c3'", "--rows")
+    asked = ("index", "evaluate", path, side, "--filter", "color = 'c3'", "--rows")
     assert len(json.loads(_run(capsys, *asked, "1000"))) == 91
     assert "--rows 7 is wrong: the bitmap index of color is of 1000 rows" in _run(capsys, *asked, "7", status=1)
 
 
 def test_system(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = _json(capsys, "system", path, "file_indexes")
+    rows = _json(capsys, "system", "read", path, "file_indexes")
     assert [(r["column_name"], r["storage_type"], r["record_count"]) for r in rows] == [("color", "FILE", 1000)] * 2
-    text = _run(capsys, "system", path, "snapshots")
+    text = _run(capsys, "system", "read", path, "snapshots")
     assert text.splitlines()[0].startswith("snapshot_id  schema_id")
     assert len(text.splitlines()) == 4
-    assert "did you mean" in _run(capsys, "system", path, "file_index", status=1)
+    assert "did you mean" in _run(capsys, "system", "read", path, "file_index", status=1)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.cli import main as _main  # noqa: F401 - adds the commands
+from paimon_pyds.cli.program import Group, commands, program
 from support.surface import NAMESPACES, calls_of, namespace, public, spark_calls, table_calls
 
 MEMBERS = {
@@ -72,3 +74,38 @@ def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
         text = inspect.getdoc(theirs[name]) or ""
         assert all(f"\n    {p}: " in text for p in known), name
     assert set(theirs) - set(table_calls()) == {"write", "bucket", "register"}
+
+
+# ------------------------------------------------------------------------------------------------------- command line
+
+ONLY_COMMANDS = {
+    "describe", "tables", "rename", "drop", "create-database", "drop-database", "migrate", "index evaluate",
+}  # fmt: skip
+"""Commands on catalogs and files, and what a table shows by ``print``."""
+OTHER_NAMES = {
+    "append": {"inputs", "rowkind_column", "create", "partition_by", "primary_key"},
+    "overwrite": {"inputs", "rowkind_column", "missing_columns", "create", "partition_by", "primary_key"},
+    "update": {"set"},
+    "alter": {
+        "set", "unset", "drop_column", "rename_column", "change_type", "allow_null", "forbid_null", "column_comment",
+        "column_default", "move_column",
+    },
+    "index cost": {"filter"}, "index advise": {"filters", "filter"}, "index layout": {"before", "html"},
+    "index advise-partition": {"filter"},
+    "snapshots diff": {"summary", "exit_code"}, "explain": {"html"}, "system read": {"names", "warehouse"},
+}  # fmt: skip
+"""Arguments of commands that are files, given one by one, or about what is shown."""
+
+
+def test_commands_have_the_names_and_arguments_of_python() -> None:
+    there = {name: command for name, command in commands(program) if not isinstance(command, Group)}
+    calls = {name.replace(".", " ").replace("_", "-"): call for name, call in table_calls().items()}
+    below = {name for name in calls if " " in name}
+    assert below - set(there) == {"system scan"}, "which system read is on the command line"
+    assert set(there) - set(calls) == ONLY_COMMANDS
+    scan = set(inspect.signature(pp.Table.scan).parameters)
+    for name in set(there) & set(calls):
+        given = {p.name for p in there[name].params if getattr(p, "section", "") in ("Arguments", "Options")}
+        known = set(inspect.signature(calls[name]).parameters)
+        known |= scan if "scan" in known or name.startswith("system") else set()
+        assert given - known - OTHER_NAMES.get(name, set()) - {"table_path", "yes", "how"} == set(), name

@@ -191,8 +191,8 @@ def test_times_of_commands(form: str, zone: str, table: pp.Table, capsys: pytest
     if form != "milliseconds":
         assert main(["count", path, "--timestamp", when]) == 0
         assert capsys.readouterr().out.strip() == "2"
-    assert main(["tag", "create", path, "x", "--timestamp", when]) == 0
-    assert main(["expire", path, "--retain-min", "1", "--older-than", when]) == 0
+    assert main(["tags", "create", path, "x", "--timestamp", when]) == 0
+    assert main(["snapshots", "expire", path, "--retain-min", "1", "--older-than", when]) == 0
     assert [s.id for s in table.snapshots.list()] == [3] and table.tags.list()["x"].id == 2
     assert main(["count", path, "--option", "scan.timestamp=1999-01-01 00:00:00"]) == 1
 

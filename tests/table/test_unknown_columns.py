@@ -125,6 +125,6 @@ def test_it_is_caught_as_what_it_was_before(table: pp.Table) -> None:
 
 
 def test_the_command_line_says_the_same(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--columns", "idd"], ["--where", "idd = 1"], ["--topn", "idd, 3"]):
-        assert main(["read", table.path, *words]) == 1
+    for words in (["--columns", "idd"], ["--where", "idd = 1"], ["--top-n", "idd, 3"]):
+        assert main(["scan", table.path, *words]) == 1
         assert "no column 'idd'" in (error := capsys.readouterr().err) and "did you mean id?" in error

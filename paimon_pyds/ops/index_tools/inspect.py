@@ -91,9 +91,7 @@ def _dumped(path: str, storage: str, read: Callable[[], bytes]) -> list[IndexDum
         problem = error.message
     except FileNotFoundError:
         problem = "the index file is gone"
-    return [
-        IndexDump(path, storage, "", "", -1, 0, {"error": f"{problem}: `paimon-pyds index rewrite` builds it again"})
-    ]
+    return [IndexDump(path, storage, "", "", -1, 0, {"error": f"{problem}: `paimon-pyds index build` builds it again"})]
 
 
 # ------------------------------------------------------------------------------------------------------------ facts

@@ -3,7 +3,6 @@ command line what removes rows or states that are named asks first, and ``--yes`
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import io
 import os
@@ -12,30 +11,30 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.cli.main import build_parser, main
+from paimon_pyds.cli.main import main
+from paimon_pyds.cli.program import commands, program
 from paimon_pyds.ops.migration.migrate import migrate
 from support.surface import calls_of, spark_calls, table_calls
 
-COMMANDS = {
-    "compact": "compact", "truncate": "truncate", "drop_partitions": "drop-partitions", "migrate": "migrate",
-    "tags.create": "tag create", "tags.rename": "tag rename", "tags.delete": "tag delete", "tags.expire": "tag expire",
-    "tags.create_due": "tag create-due", "branches.create": "branch create", "branches.rename": "branch rename",
-    "branches.delete": "branch delete", "branches.fast_forward": "branch fast-forward", "snapshots.expire": "expire",
-    "snapshots.expire_changelogs": "expire-changelogs", "snapshots.rollback": "rollback",
-    "maintenance.rescale": "rescale", "maintenance.reset_consumer": "consumer reset",
-    "maintenance.clear_consumers": "consumer clear", "maintenance.expire_partitions": "expire-partitions",
-    "maintenance.mark_partitions_done": "mark-done", "maintenance.compact_manifests": "compact-manifests",
-    "maintenance.analyze": "analyze", "maintenance.clone": "clone", "maintenance.purge": "purge",
-    "maintenance.remove_orphan_files": "orphans", "maintenance.repair": "repair",
-    "maintenance.remove_unexisting_files": "remove-unexisting-files",
-}  # fmt: skip
-"""What does a dry run in Python, and the command that does the same."""
+CALLS = [
+    "compact", "truncate", "drop_partitions", "migrate", "tags.create", "tags.rename", "tags.delete", "tags.expire",
+    "tags.create_due", "branches.create", "branches.rename", "branches.delete", "branches.fast_forward",
+    "snapshots.expire", "snapshots.rollback", "snapshots.expire_changelogs", "maintenance.rescale",
+    "maintenance.reset_consumer", "maintenance.clear_consumers", "maintenance.expire_partitions",
+    "maintenance.mark_partitions_done", "maintenance.compact_manifests", "maintenance.analyze", "maintenance.clone",
+    "maintenance.purge", "maintenance.remove_orphan_files", "maintenance.repair",
+    "maintenance.remove_unexisting_files",
+]  # fmt: skip
+"""What does a dry run in Python; the command has the same name."""
+COMMANDS = [name.replace(".", " ").replace("_", "-") for name in CALLS]
 ASKING = (
-    "purge", "truncate", "drop-partitions", "rollback", "tag delete", "branch delete", "branch fast-forward", "orphans",
-    "remove-unexisting-files", "drop", "drop-database",
+    "maintenance purge", "truncate", "drop-partitions", "snapshots rollback", "tags delete", "branches delete",
+    "branches fast-forward", "maintenance remove-orphan-files", "maintenance remove-unexisting-files", "drop",
+    "drop-database",
 )  # fmt: skip
 
 
@@ -48,26 +47,20 @@ def _callables() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 def test_dry_run_is_false_by_default_everywhere() -> None:
     found = [(name, call) for name, call in _callables() if "dry_run" in inspect.signature(call).parameters]
-    assert {name for name, _ in found} == set(COMMANDS)
+    assert {name for name, _ in found} == set(CALLS)
     for name, call in found:
         assert inspect.signature(call).parameters["dry_run"].default is False, name
         text = " ".join((inspect.getdoc(call) or "").split())
         assert "and change nothing; False by default" in text.partition("dry_run: ")[2], name
 
 
-def _commands(parser: argparse.ArgumentParser, above: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, below in action.choices.items():
-                yield from _commands(below, f"{above}{name} ")
-    if above:
-        yield above.strip(), parser
-
-
 def test_each_command_has_it_and_says_so_in_its_help() -> None:
-    options = {name: parser._option_string_actions for name, parser in _commands(build_parser())}
-    assert {name for name, known in options.items() if "--dry-run" in known} == set(COMMANDS.values())
-    for name in COMMANDS.values():
+    options = {
+        name: {option: param for param in command.params for option in param.opts if isinstance(param, click.Option)}
+        for name, command in commands(program)
+    }
+    assert {name for name, known in options.items() if "--dry-run" in known} == set(COMMANDS)
+    for name in COMMANDS:
         assert str(options[name]["--dry-run"].help).endswith(", and change nothing")
     assert {name for name, known in options.items() if "--yes" in known} == set(ASKING)
     for name in ASKING:
@@ -95,9 +88,9 @@ def _files(table: pp.Table) -> list[str]:
 
 
 GIVEN: dict[str, list[str]] = {
-    "purge": ["--named-states"], "drop-partitions": ["--where", "p = 1"], "rollback": ["--snapshot", "1"],
-    "tag delete": ["second"], "branch delete": ["c"], "branch fast-forward": ["b"],
-    "orphans": ["--older-than", "0 s"],
+    "maintenance purge": ["--named-states"], "drop-partitions": ["--where", "p = 1"],
+    "snapshots rollback": ["--snapshot", "1"], "tags delete": ["second"], "branches delete": ["c"],
+    "branches fast-forward": ["b"], "maintenance remove-orphan-files": ["--older-than", "0 s"],
 }  # fmt: skip
 
 
@@ -106,10 +99,10 @@ def test_what_removes_asks_first(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     table = _world(tmp_path)
-    if command == "orphans":
+    if command.endswith("orphan-files"):
         Path(table.path, "p=1", "bucket-0", "data-1.parquet").write_bytes(b"1")
         os.utime(Path(table.path, "p=1", "bucket-0", "data-1.parquet"), (0, 1e9))
-    if command == "remove-unexisting-files":
+    if command.endswith("unexisting-files"):
         Path(table.system.read("files")["file_path"][0].as_py()).unlink()
     where = [str(tmp_path), "shop", "--cascade"] if command == "drop-database" else [table.path]
     words = [*command.split(), *where, *GIVEN.get(command, [])]
@@ -122,12 +115,12 @@ def test_what_removes_asks_first(
     for nobody in (None, io.StringIO("y\n")):
         status, error = run(nobody)
         assert status == 1 and "nobody can be asked: " in error and "add --yes" in error
-        assert ("--dry-run, which only shows what would go" in error) == (command in COMMANDS.values())
+        assert ("--dry-run, which only shows what would go" in error) == (command in COMMANDS)
     for answer in ("", "n\n", "no\n", "\n"):
         status, error = run(_Terminal(answer))
         assert status == 1 and error.endswith("? [y/N] paimon-pyds: nothing was changed\n"), error
         assert "would" in error or command.startswith("drop")
-    if command in COMMANDS.values():
+    if command in COMMANDS:
         assert run(None, "--dry-run")[0] == 0
     assert _files(table) == before
     assert run(_Terminal("y\n"))[0] == 0
@@ -137,7 +130,7 @@ def test_what_removes_asks_first(
 @pytest.mark.parametrize("command", ASKING)
 def test_yes_goes_on_without_a_question(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _world(tmp_path)
-    if command == "remove-unexisting-files":
+    if command.endswith("unexisting-files"):
         Path(table.system.read("files")["file_path"][0].as_py()).unlink()
     monkeypatch.setattr(sys, "stdin", None)
     where = [str(tmp_path), "shop", "--cascade"] if command == "drop-database" else [table.path]

@@ -378,19 +378,19 @@ _SECRETS = [text for key in STORAGE_OPTIONS for text in ("--storage-option", f"{
 @pytest.mark.parametrize(
     "command",
     [
-        ["read", "T"], ["count", "T"], ["exists", "T"], ["distinct", "T", "color"], ["min", "T", "id", "--how"],
+        ["scan", "T"], ["count", "T"], ["exists", "T"], ["distinct", "T", "color"], ["min", "T", "id", "--how"],
         ["explain", "T", "--filter", "color = 'red'", "--analyze"], ["describe", "T", "--all-options"],
-        ["snapshots", "T"], ["system", "T", "options"], ["system", "T", "schemas"], ["index", "dump", "T"],
-        ["index", "verify", "T"], ["index", "cost", "T"], ["compact", "T", "--dry-run"],
+        ["snapshots", "list", "T"], ["system", "read", "T", "options"], ["system", "read", "T", "schemas"],
+        ["index", "dump", "T"], ["index", "verify", "T"], ["index", "cost", "T"], ["compact", "T", "--dry-run"],
         ["delete", "T", "--where", "id = 3"],
-        ["read", "T", "--filter", "nope = 1"], ["read", "T", "--filter", "id = = 1"], ["read", "T", "--columns", "x"],
+        ["scan", "T", "--filter", "nope = 1"], ["scan", "T", "--filter", "id = = 1"], ["scan", "T", "--columns", "x"],
         ["count", "T", "--option", f"s3.secret-key={CANARY}"],
         ["delete", "T", "--where", "1 = 1", "--option", f"token={CANARY}"],
-        ["write", "T", "IN", "--option", f"password={CANARY}"],
-        ["write", "T2", "IN", "--create", "--option", f"dlf.token={CANARY}"],
-        ["write", "T", f"https://h/f.parquet?sig={CANARY}"], ["write", "T", f"x.txt?token={CANARY}"],
-        ["read", "T", "--storage-option", CANARY],
-        ["read", "T", "--storage-options", f"s3.secret-key={CANARY}"], ["read", "T", f"--token={CANARY}"],
+        ["append", "T", "IN", "--option", f"password={CANARY}"],
+        ["append", "T2", "IN", "--create", "--option", f"dlf.token={CANARY}"],
+        ["append", "T", f"https://h/f.parquet?sig={CANARY}"], ["append", "T", f"x.txt?token={CANARY}"],
+        ["scan", "T", "--storage-option", CANARY],
+        ["scan", "T", "--storage-options", f"s3.secret-key={CANARY}"], ["scan", "T", f"--token={CANARY}"],
         *(["describe", address] for address in ADDRESSES),
     ],
 )  # fmt: skip
@@ -400,10 +400,7 @@ def test_the_command_line_shows_no_secret(
 ) -> None:
     (tmp_path / "in.jsonl").write_text('{"id": 9, "color": "x", "part": 1}\n')
     named = {"T": used.path, "T2": str(tmp_path / "new"), "IN": str(tmp_path / "in.jsonl")}
-    try:
-        main([*(named.get(word, word) for word in command), *_SECRETS, *how])
-    except SystemExit as done:
-        assert done.code == 2
+    assert main([*(named.get(word, word) for word in command), *_SECRETS, *how]) in (0, 1, 2)
     shown = capfd.readouterr()
     assert shown.out or shown.err
     assert is_clean(shown.out) and is_clean(shown.err), shown

@@ -35,15 +35,16 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
 
 
 COMMANDS = [
-    ["read"], ["distinct", EVIL], ["max", EVIL], ["describe"], ["describe", "--all-options"], ["snapshots"],
-    ["explain", "--filter", "`{}` = 'plain'".format(EVIL.replace("`", ""))], ["system", "files"], ["system", "options"],
-    ["system", "partitions"], ["index", "dump"], ["index", "verify"],
+    ["scan"], ["distinct", EVIL], ["max", EVIL], ["describe"], ["describe", "--all-options"], ["snapshots", "list"],
+    ["explain", "--filter", "`{}` = 'plain'".format(EVIL.replace("`", ""))], ["system", "read", "files"],
+    ["system", "read", "options"],
+    ["system", "read", "partitions"], ["index", "dump"], ["index", "verify"],
     ["index", "cost", "--option", f"file-index.bitmap.columns={EVIL}"],
 ]  # fmt: skip
 
 
 def _command(table: pp.Table, command: list[str]) -> list[str]:
-    at = 2 if command[0] == "index" else 1
+    at = 2 if command[0] in ("index", "snapshots", "system") else 1
     return [*command[:at], table.path, *command[at:]]
 
 
@@ -58,7 +59,7 @@ def test_the_command_line_writes_them_out(
 
 
 def test_json_is_exact_and_has_nothing_to_obey(table: pp.Table, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["read", table.path, "--output", "json"]) == 0
+    assert main(["scan", table.path, "--output", "json"]) == 0
     shown = capfd.readouterr().out
     rows = [json.loads(line) for line in shown.splitlines()]
     assert sorted(rows, key=lambda r: r["id"]) == table.scan().to_arrow().sort_by("id").to_pylist()
@@ -71,24 +72,21 @@ def test_json_is_exact_and_has_nothing_to_obey(table: pp.Table, capfd: pytest.Ca
 def test_json_is_exact_in_every_encoding(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("rôt", pa.string())]))
     table.append(pa.table({"rôt": ["né \x9b 😀"]}))
-    program = f"PYTHONIOENCODING=ascii {sys.executable} -m paimon_pyds.cli.main read {table.path} --output json"
+    program = f"PYTHONIOENCODING=ascii {sys.executable} -m paimon_pyds.cli.main scan {table.path} --output json"
     done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == {"rôt": "né \x9b 😀"}
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["read", "T", "--columns", EVIL + "x"], ["read", "T", "--filter", f"`{EVIL}x` = 1"], ["max", "T", EVIL + "x"],
-     ["read", "T", f"--{EVIL}"], ["read", EVIL], ["read", "T", "--tag", EVIL], ["system", "T", EVIL],
-     ["read", "T", "--filter", f"`{EVIL.split(chr(10))[0]}` = = 1"],
-     ["read", "T", "--columns", EVIL + "x", "--verbose"],
-     ["write", "T", EVIL], ["index", "eval", EVIL, "--table", "T", "--filter", "id = 1"]],
+    [["scan", "T", "--columns", EVIL + "x"], ["scan", "T", "--filter", f"`{EVIL}x` = 1"], ["max", "T", EVIL + "x"],
+     ["scan", "T", f"--{EVIL}"], ["scan", EVIL], ["scan", "T", "--tag", EVIL], ["system", "read", "T", EVIL],
+     ["scan", "T", "--filter", f"`{EVIL.split(chr(10))[0]}` = = 1"],
+     ["scan", "T", "--columns", EVIL + "x", "--verbose"],
+     ["append", "T", EVIL], ["index", "evaluate", "T", EVIL, "--filter", "id = 1"]],
 )  # fmt: skip
 def test_errors_write_them_out(arguments: list[str], table: pp.Table, capfd: pytest.CaptureFixture[str]) -> None:
-    try:
-        assert main([table.path if word == "T" else word for word in arguments]) == 1
-    except SystemExit as done:
-        assert done.code == 2
+    assert main([table.path if word == "T" else word for word in arguments]) in (1, 2)
     shown = capfd.readouterr().err
     assert shown and all(visible(line) == line for line in shown.split("\n"))
     assert not any(line.startswith("rm") for line in shown.split("\n"))

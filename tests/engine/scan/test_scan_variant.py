@@ -154,7 +154,7 @@ def test_its_values_have_no_order_and_no_filters() -> None:
 def test_commands_and_advice_take_the_other_columns(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(table_path("append_variant"))
     table = pp.Table.open(path)
-    for words in (["count"], ["count", "--where", "va IS NULL"], ["max", "id"], ["read", "--columns", "id"]):
+    for words in (["count"], ["count", "--where", "va IS NULL"], ["max", "id"], ["scan", "--columns", "id"]):
         assert main([words[0], path, *words[1:]]) == 0, words
     printed = capsys.readouterr().out.split()
     assert printed[:3] == [str(n) for n in (table.count(), table.count("va IS NULL"), table.max("id"))]

@@ -336,14 +336,14 @@ def test_the_command_line_refuses_them(tmp_path: Path, name: str, capsys: pytest
     table.append(_WHOLE)
     file = tmp_path / f"rows.{name}"
     file.write_text(_INPUTS[name])
-    assert main(["write", table.path, str(file)]) == 1
+    assert main(["append", table.path, str(file)]) == 1
     error = capsys.readouterr().err
     assert "column 'v' is missing from the data" in error
     assert "--missing-columns null" in error
     assert _rows(table) == [{"id": 1, "s": 1, "v": 7, "w": 8}]
-    assert main(["write", table.path, str(file), "--missing-columns", "null"]) == 0
+    assert main(["append", table.path, str(file), "--missing-columns", "null"]) == 0
     assert next(_rows_of(table, 1))["v"] is None
-    assert main(["write", str(tmp_path / "new"), str(file), "--create", "--primary-key", "id"]) == 0
+    assert main(["append", str(tmp_path / "new"), str(file), "--create", "--primary-key", "id"]) == 0
 
 
 def _rows_of(table: pp.Table, id_: int) -> Iterator[dict[str, Any]]:
@@ -355,10 +355,10 @@ def test_nested_members_of_json_lines(tmp_path: Path, capsys: pytest.CaptureFixt
     file = tmp_path / "rows.jsonl"
     rows = [_nested(2, r=None), _nested(3, l=[]), _nested(1, r={"a": 1, "b": {"d": 1}})]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["write", table.path, str(file)]) == 1
+    assert main(["append", table.path, str(file)]) == 1
     assert "column 'r.b.c' is missing from the data" in capsys.readouterr().err
     file.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
-    assert main(["write", table.path, str(file)]) == 0
+    assert main(["append", table.path, str(file)]) == 0
 
 
 @pytest.mark.parametrize(("engine", "kind"), [*product(("deduplicate", "first-row"), ("pandas", "polars", "arrow"))])

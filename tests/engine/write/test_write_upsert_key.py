@@ -71,10 +71,10 @@ def test_everything_else_works(table: pp.Table) -> None:
 def test_the_command_says_what_to_do(table: pp.Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = str(tmp_path / "rows.parquet")
     pq.write_table(_rows(2, 3, v="new"), rows)
-    assert main(["write", table.path, rows]) == 1
+    assert main(["append", table.path, rows]) == 1
     assert "upsert-key=id can't be appended to" in capsys.readouterr().err
     missing = tmp_path / "new"
-    assert main(["write", str(missing), rows, "--create", "--option", "upsert-key=id"]) == 1
+    assert main(["append", str(missing), rows, "--create", "--option", "upsert-key=id"]) == 1
     assert not missing.exists()
     clauses = ["--when-matched", "update", "--when-not-matched", "insert"]
     assert main(["merge", table.path, "--source", rows, "--on", "id", *clauses]) == 0

@@ -78,6 +78,15 @@ def test_the_command_prints_them(name: str, capsys: pytest.CaptureFixture[str]) 
     fields = table_fields(table_path(name))
     plain = [c for c in cases(name) if all("[" not in leaf["field"] for leaf in leaves(c[2]))]
     for path, rows, predicate, java in plain[:: max(1, len(plain) // 12)]:
-        arguments = ["index", "eval", path, "--table", str(table_path(name)), "--rows", str(rows), "--output", "json"]
+        arguments = [
+            "index",
+            "evaluate",
+            str(table_path(name)),
+            path,
+            "--rows",
+            str(rows),
+            "--output",
+            "json",
+        ]
         assert main([*arguments, "--filter", to_sql(predicate, fields)]) == 0
         assert json.loads(capsys.readouterr().out) == java, (path, predicate)

@@ -219,11 +219,11 @@ def test_before_and_after_a_compaction(tmp_path: Path, capsys: pytest.CaptureFix
     again = table.index.layout(snapshot=1)
     assert again == before
     page = tmp_path / "page.html"
-    assert main(["layout", table.path, "--before", "1", "--columns", "a", "--html", str(page)]) == 0
+    assert main(["index", "layout", table.path, "--before", "1", "--columns", "a", "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[0] == first
     assert "<svg" in page.read_text(encoding="utf-8")
-    assert main(["layout", table.path, "--snapshot", "1", "--output", "json"]) == 0
+    assert main(["index", "layout", table.path, "--snapshot", "1", "--output", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["columns"][0]["average_depth"] == before.columns[0].average_depth
     assert found["sizes"]["total"] == before.sizes.total > 0

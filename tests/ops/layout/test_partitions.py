@@ -156,9 +156,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     table = _table(tmp_path / "t", _rows(6000, 60))
     recorded = tmp_path / "filters"
     recorded.write_text('{"filter": "region = \'b\'", "count": 4}\n', encoding="utf-8")
-    assert main(["advise", "partition", table.path, "--filters", str(recorded), "--output", "json"]) == 0
+    assert main(["index", "advise-partition", table.path, "--filters", str(recorded), "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["recommended"] == "region"
-    assert main(["advise", "partition", table.path, "--files", "1"]) == 0
+    assert main(["index", "advise-partition", table.path, "--files", "1"]) == 0
     assert capsys.readouterr().out.startswith(f"Partition {table.path} by ")
     with pytest.raises(OptionError, match="at least one file"):
         table.index.advise_partition(files=0)

@@ -158,11 +158,11 @@ def test_damaged_files() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = _table(tmp_path / "t")
-    assert main(["analyze", table.path, "--columns", "big,text"]) == 0
+    assert main(["maintenance", "analyze", table.path, "--columns", "big,text"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "4 rows", f"  big: 4 distinct, 0 NULL, {-(2**62)} to {2**62}", "  text: 3 distinct, 0 NULL",
     ]  # fmt: skip
-    assert main(["analyze", table.path, "--output", "json"]) == 0
+    assert main(["maintenance", "analyze", table.path, "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["columns"]["small"]["distinct_count"] == 1
 
 

@@ -401,9 +401,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     table = _make(tmp_path / "t", "append")
     table.snapshots.expire(retain_max=2)
     count = len(changelog_ids(table._store))
-    assert main(["expire-changelogs", str(tmp_path / "t"), "--all", "--dry-run"]) == 0
+    assert main(["snapshots", "expire-changelogs", str(tmp_path / "t"), "--everything", "--dry-run"]) == 0
     assert f"{count} changelogs" in capsys.readouterr().out
-    few = ["expire-changelogs", str(tmp_path / "t"), "--retain-max", "4", "--output", "json", "--max-deletes", "1"]
+    few = [
+        "snapshots",
+        "expire-changelogs",
+        str(tmp_path / "t"),
+        "--retain-max",
+        "4",
+        "--output",
+        "json",
+        "--max-deletes",
+        "1",
+    ]
     assert main(few) == 0
     assert json.loads(capsys.readouterr().out)["changelogs"] == 1
     assert main(few[:-2]) == 0

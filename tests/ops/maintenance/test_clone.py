@@ -143,11 +143,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = _table(tmp_path / "t")
-    assert main(["clone", table.path, str(tmp_path / "c"), "--dry-run"]) == 0
+    assert main(["maintenance", "clone", table.path, str(tmp_path / "c"), "--dry-run"]) == 0
     assert "would be copied" in capsys.readouterr().out
-    assert main(["clone", table.path, str(tmp_path / "c"), "--tag", "x"]) == 0
+    assert main(["maintenance", "clone", table.path, str(tmp_path / "c"), "--tag", "x"]) == 0
     assert pp.Table.open(tmp_path / "c").count() == 8
-    assert main(["clone", table.path, str(tmp_path / "d"), "--tag", "x", "--where", "p = 1"]) == 0
+    assert main(["maintenance", "clone", table.path, str(tmp_path / "d"), "--tag", "x", "--where", "p = 1"]) == 0
     assert pp.Table.open(tmp_path / "d").count() == 4
 
 

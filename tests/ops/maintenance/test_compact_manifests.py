@@ -100,9 +100,9 @@ def test_a_commit_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = _table(tmp_path / "t")
-    assert main(["compact-manifests", table.path, "--dry-run"]) == 0
+    assert main(["maintenance", "compact-manifests", table.path, "--dry-run"]) == 0
     assert "manifests (" in capsys.readouterr().out
-    assert main(["compact-manifests", table.path, "--output", "json"]) == 0
+    assert main(["maintenance", "compact-manifests", table.path, "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["manifests_after"] == 1
 
 

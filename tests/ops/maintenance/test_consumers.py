@@ -126,18 +126,18 @@ def test_a_snapshot_that_expires_while_a_position_is_set(before: int | None) -> 
 
 def test_the_commands(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> str:
-        assert main(["consumer", arguments[0], table.path, *arguments[1:]]) == 0
+        assert main(["maintenance", arguments[0], table.path, *arguments[1:]]) == 0
         return capsys.readouterr().out
 
-    assert run("reset", "a", "--next-snapshot", "2", "--dry-run") == "the reader would be at snapshot 2\n"
-    assert run("reset", "a", "--next-snapshot", "2") == "the reader is at snapshot 2\n"
-    assert json.loads(run("reset", "a", "--next-snapshot", "3", "--output", "json"))["before"] == 2
-    assert run("list") == "a  snapshot 3\n"
-    assert json.loads(run("list", "--output", "json")) == [{"consumer": "a", "next_snapshot": 3}]
-    assert run("clear", "--including", "b").startswith("nothing removed")
-    assert run("clear", "--dry-run").startswith("1 consumer would go")
-    assert run("reset", "a") == "the reader is forgotten; it was at 3\n"
-    assert run("list") == ""
+    assert run("reset-consumer", "a", "--next-snapshot", "2", "--dry-run") == "the reader would be at snapshot 2\n"
+    assert run("reset-consumer", "a", "--next-snapshot", "2") == "the reader is at snapshot 2\n"
+    assert json.loads(run("reset-consumer", "a", "--next-snapshot", "3", "--output", "json"))["before"] == 2
+    assert run("consumers") == "a  snapshot 3\n"
+    assert json.loads(run("consumers", "--output", "json")) == [{"consumer": "a", "next_snapshot": 3}]
+    assert run("clear-consumers", "--including", "b").startswith("nothing removed")
+    assert run("clear-consumers", "--dry-run").startswith("1 consumer would go")
+    assert run("reset-consumer", "a") == "the reader is forgotten; it was at 3\n"
+    assert run("consumers") == ""
 
 
 @pytest.mark.java

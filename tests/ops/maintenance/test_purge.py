@@ -63,11 +63,11 @@ def test_what_goes(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = _table(tmp_path / "t")
-    assert main(["purge", table.path]) == 1
+    assert main(["maintenance", "purge", table.path]) == 1
     assert "add --yes, or --dry-run" in capsys.readouterr().err
-    assert main(["purge", table.path, "--dry-run"]) == 0
+    assert main(["maintenance", "purge", table.path, "--dry-run"]) == 0
     assert table.count() == 5
-    assert main(["purge", table.path, "--yes"]) == 0
+    assert main(["maintenance", "purge", table.path, "--yes"]) == 0
     assert table.count() == 0
 
 

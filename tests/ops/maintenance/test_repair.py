@@ -262,16 +262,16 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     table = _made(tmp_path / "t")
     path = str(tmp_path / "t")
     (tmp_path / "t/snapshot/LATEST").write_text("99")
-    assert main(["repair", path, "--dry-run"]) == 0
+    assert main(["maintenance", "repair", path, "--dry-run"]) == 0
     assert "mend: hint" in capsys.readouterr().out
-    assert main(["repair", path]) == 0
+    assert main(["maintenance", "repair", path]) == 0
     assert "1 finding mended, 0 left" in capsys.readouterr().out
     Path(table.system.read("files")["file_path"][0].as_py()).unlink()
-    assert main(["repair", path, "--output", "json"]) == 1
+    assert main(["maintenance", "repair", path, "--output", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["left"][0]["kind"] == "data-file"
-    assert main(["remove-unexisting-files", path, "--output", "csv", "--dry-run"]) == 0
+    assert main(["maintenance", "remove-unexisting-files", path, "--output", "csv", "--dry-run"]) == 0
     assert capsys.readouterr().out.count("data-") == 1
-    assert main(["remove-unexisting-files", path, "--yes"]) == 0
-    assert main(["repair", path]) == 1  # older snapshots still name the file
+    assert main(["maintenance", "remove-unexisting-files", path, "--yes"]) == 0
+    assert main(["maintenance", "repair", path]) == 1  # older snapshots still name the file
     table.snapshots.expire(retain_max=1)
-    assert main(["verify", path]) == 0
+    assert main(["maintenance", "verify", path]) == 0

@@ -381,7 +381,7 @@ def test_rollback_to_a_watermark(table: pp.Table) -> None:
     with pytest.raises(OptionError, match="give one of them"):
         table.snapshots.rollback(3, watermark=20)
     rows = rows_of(table, snapshot=3)
-    assert main(["rollback", table.path, "--watermark", "40", "--yes"]) == 0
+    assert main(["snapshots", "rollback", table.path, "--watermark", "40", "--yes"]) == 0
     assert rows_of(table) == rows
     assert table._store.snapshot_ids() == [1, 2, 3]
 
@@ -410,8 +410,8 @@ def test_a_branch_that_may_be_there(table: pp.Table, capsys: pytest.CaptureFixtu
     _append(branch, 90)
     assert table.branches.create("b", "x", ignore_if_exists=True) == branch._store.snapshot(2)
     assert len(branch.snapshots.list()) == 2
-    assert main(["branch", "create", table.path, "b"]) == 1
-    assert main(["branch", "create", table.path, "b", "--if-missing"]) == 0
+    assert main(["branches", "create", table.path, "b"]) == 1
+    assert main(["branches", "create", table.path, "b", "--ignore-if-exists"]) == 0
     assert capsys.readouterr().out == "the branch is there already\n"
     with pytest.raises(OptionError, match="no name for a branch"):
         table.branches.create("main", ignore_if_exists=True)

@@ -128,19 +128,19 @@ def test_names_that_are_none(tmp_path: Path, table: pp.Table) -> None:
 
 
 def test_command_line(tmp_path: Path, table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["system", table.path, "files", "--filter", "partition = '{y}'", "--columns", "bucket", "--limit=1",
-                 "--output=json"]) == 0  # fmt: skip
+    assert main(["system", "read", table.path, "files", "--filter", "partition = '{y}'", "--columns", "bucket",
+                 "--limit=1", "--output=json"]) == 0  # fmt: skip
     assert capsys.readouterr().out == '{"bucket":0}\n'
     for name in WAREHOUSE_TABLES:
-        assert main(["system", "--warehouse", str(tmp_path), name]) == 0
+        assert main(["system", "read", "--warehouse", str(tmp_path), name]) == 0
     capsys.readouterr()
-    assert main(["system", "--warehouse", str(tmp_path), "db.t$snapshots", "--filter=snapshot_id = 3",
+    assert main(["system", "read", "--warehouse", str(tmp_path), "db.t$snapshots", "--filter=snapshot_id = 3",
                  "--columns=schema_id", "--output=json"]) == 0  # fmt: skip
     assert capsys.readouterr().out == '{"schema_id":0}\n'
-    assert main(["system", "files"]) == 1
-    assert main(["system", table.path, "files", "--warehouse", str(tmp_path)]) == 1
+    assert main(["system", "read", "files"]) == 1
+    assert main(["system", "read", table.path, "files", "--warehouse", str(tmp_path)]) == 1
 
 
 def test_each_system_table_on_the_command_line(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
     for name in NAMES:
-        assert main(["system", table.path, name]) == (1 if name == "row_tracking" else 0), name
+        assert main(["system", "read", table.path, name]) == (1 if name == "row_tracking" else 0), name
