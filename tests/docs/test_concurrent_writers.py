@@ -199,15 +199,21 @@ def _after(kind: str, *operations: tuple[str, int]) -> Any:
     return None if any(ended) else _state(files)
 
 
+@cache
+def _calls(kind: str, operation: str) -> int:
+    """How many calls to the storage it makes."""
+    files = dict(base := _made(kind))
+    io = _BesideIO(_AgedIO(files, base), 0, lambda: None)
+    _done(operation, io, 1)
+    return io.calls
+
+
 class _Meeting:
     """One operation, and another one within it."""
 
     def __init__(self, kind: str, first: str, second: str) -> None:
         self.kind, self.first, self.second = kind, first, second
-        files = dict(base := _made(kind))
-        io = _BesideIO(_AgedIO(files, base), 0, lambda: None)
-        _done(first, io, 1)
-        self.calls = io.calls
+        self.calls = _calls(kind, first)
 
     def check(self, at: int) -> list[str]:
         """The errors of both where the second comes before a call of the first."""

@@ -256,9 +256,19 @@ class _Case:
         shutil.rmtree(path)
 
 
-def _prepared(directory: Path, name: str) -> _Case:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables that operations begin with."""
+    directory = tmp_path_factory.mktemp("made")
+    _make(directory / "one")
+    _make_partitioned(directory / "partitioned")
+    return directory
+
+
+def _prepared(directory: Path, name: str, made: Path) -> _Case:
     prepare, operation = _OPERATIONS[name]
-    prepare((_make_partitioned if "partitions" in name else _make)(directory / "before"))
+    shutil.copytree(made / ("partitioned" if "partitions" in name else "one"), directory / "before")
+    prepare(pp.Table.open(directory / "before"))
     before = _states(pp.Table.open(directory / "before"))
     shutil.copytree(directory / "before", directory / "after")
     io, started = FaultyIO(), time.monotonic()
@@ -268,8 +278,8 @@ def _prepared(directory: Path, name: str) -> _Case:
 
 
 @pytest.mark.parametrize("name", _OPERATIONS)
-def test_one_fault(tmp_path: Path, name: str) -> None:
-    case = _prepared(tmp_path, name)
+def test_one_fault(tmp_path: Path, made: Path, name: str) -> None:
+    case = _prepared(tmp_path, name, made)
     points = [point for point in enumerate(case.done) if point[1] not in HARMLESS]
     points = sorted({*sampled(enumerate(case.done), 2), *sampled(points, 4)})
     for at, done in points:
@@ -333,11 +343,11 @@ _MOMENTS = 5 if LONG else 1
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment(tmp_path: Path) -> None:
+def test_killed_at_any_moment(tmp_path: Path, made: Path) -> None:
     """By the system, some time after the operation began: a sample of all of them."""
     folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     for name in sampled(_OPERATIONS, 2):
-        case = _prepared(tmp_path / name, name)
+        case = _prepared(tmp_path / name, name, made)
         for moment in range(_MOMENTS):
             path, pause = case.copy(str(moment)), random.uniform(0, 1.5) * case.seconds
             _kill([sys.executable, "-c", _KILLED, str(path), name, *folders], pause)

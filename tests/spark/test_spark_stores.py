@@ -92,9 +92,9 @@ def test_a_catalog_whose_tables_lie_in_a_store(frames, server, tmp_path: Path):
 @pytest.mark.parametrize(
     "own",
     [
-        {"bucket": "2", "deletion-vectors.enabled": "true", "file.format": "orc"},
+        pytest.param({"bucket": "2", "deletion-vectors.enabled": "true", "file.format": "orc"}, marks=pytest.mark.slow),
         {"bucket": "-1"},
-        {"bucket": "-2"},
+        pytest.param({"bucket": "-2"}, marks=pytest.mark.slow),
     ],
     ids=["fixed", "moving", "postpone"],
 )
