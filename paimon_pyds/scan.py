@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import Rows
 
 DEFAULT_BATCH_ROWS = 65_536
-_SOON_ROWS = 100_000
+SOON_ROWS = 100_000
 
 
 __all__ = ["Scan"]
@@ -360,7 +360,7 @@ class Scan(RowStream):
     def _is_planned_soon(self) -> bool:
         """Whether the table is small enough for a plan without progress."""
         rows = 0 if self.snapshot is None else self.snapshot.total_record_count
-        return rows is not None and rows < _SOON_ROWS and not requests_at_once(self._store.io)
+        return rows is not None and rows < SOON_ROWS and not requests_at_once(self._store.io)
 
     def _explained(self, analyze: bool) -> Explanation:
         scan = self._but(_store=self._store.counted())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger("paimon_pyds.progress")
 VARIABLE = "PAIMON_PYDS_PROGRESS"
-_EVENT_INTERVAL = 0.1
+EVENT_INTERVAL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ class Operation:
             if phase is None:
                 return
             phase.done |= {unit: sums[unit] for unit in done}
-            if time.monotonic() - self._reported >= _EVENT_INTERVAL:
+            if time.monotonic() - self._reported >= EVENT_INTERVAL_SECONDS:
                 self.tell(phase.name, phase)
 
     def work(self, path: str, share: float, *, reading: bool) -> None:

@@ -14,7 +14,7 @@ from paimon_pyds.base.secrets import human_bytes
 if TYPE_CHECKING:
     from paimon_pyds.base.progress import Operation, Phase
 
-_DELAY = 0.7
+DELAY_SECONDS = 0.7
 """Seconds for which nothing is drawn: most operations are done by then."""
 _UNITS = ("files", "manifests", "tasks", "bytes", "rows", "sorted", "written")
 _SUFFIXES = {"bytes": "", "sorted": " rows sorted", "written": " written"}
@@ -174,7 +174,7 @@ class Drawer:
             self._ended.set()
 
     def _run(self) -> None:
-        if self._ended.wait(_DELAY):
+        if self._ended.wait(DELAY_SECONDS):
             return
         try:
             while not self._ended.is_set():

@@ -22,7 +22,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import names_secret, raise_alone, redact
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, UnsupportedError, suggest
 
-_PATIENCE = 60
+TIMEOUT_SECONDS = 60
 """Seconds that a connection, an answer, or a database of SQLite that is locked, is waited for."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?\[\]@,]*)(?::(?P<port>[0-9]{1,5}))?/(?P<database>[^/?]+)")
 _PARAMETERS = {
@@ -100,7 +100,7 @@ class Database:
                     f"{redact(uri)!r:.200} names no file",
                     hint="the option uri must be jdbc:sqlite:/path, without parameters",
                 )
-            return cls(kind, {"database": rest, "timeout": _PATIENCE, "isolation_level": None})
+            return cls(kind, {"database": rest, "timeout": TIMEOUT_SECONDS, "isolation_level": None})
         address, _, query = rest.removeprefix("//").partition("?")
         found = _ADDRESS.fullmatch(address)
         if found is None or not rest.startswith("//"):
@@ -114,8 +114,8 @@ class Database:
         port = int(found["port"] or (5432 if kind == "postgresql" else 3306))
         arguments |= {"port": port, "autocommit": True}
         if kind == "mysql":  # what PostgreSQL's driver has no arguments for, see `_ends_in_time`
-            arguments |= {"read_timeout": _PATIENCE, "write_timeout": _PATIENCE}
-        return cls(kind, {"connect_timeout": _PATIENCE, **arguments})
+            arguments |= {"read_timeout": TIMEOUT_SECONDS, "write_timeout": TIMEOUT_SECONDS}
+        return cls(kind, {"connect_timeout": TIMEOUT_SECONDS, **arguments})
 
     def __reduce__(self) -> tuple[Any, ...]:
         kept = {k: v for k, v in self.arguments.items() if not names_secret(k)}
@@ -189,7 +189,7 @@ class Database:
             kind, waited, hint = StorageError, time.monotonic() - begin, None
             if _ROLLED_BACK & codes:
                 kind = _RolledBackError
-            elif self.kind != "sqlite" and (not connected or waited >= _PATIENCE):
+            elif self.kind != "sqlite" and (not connected or waited >= TIMEOUT_SECONDS):
                 hint = (
                     "check the address, that the server runs and answers there, and user and password;"
                     f" {waited:.0f} s were waited"
@@ -207,7 +207,7 @@ class Database:
             return
         # A copy: the number of one that is closed may be another's by the time this one is broken.
         with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as line:
-            timer = threading.Timer(_PATIENCE, _break, (line,))
+            timer = threading.Timer(TIMEOUT_SECONDS, _break, (line,))
             timer.daemon = True
             timer.start()
             try:
@@ -218,7 +218,7 @@ class Database:
 
     def _once_it_runs(self, connect: Callable[..., Any], driver: Any) -> Any:
         """A connection. A server of PostgreSQL that is starting, or recovering from a crash, is waited for."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 return connect(**self.arguments)

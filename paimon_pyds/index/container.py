@@ -45,9 +45,9 @@ _EXTRA_BYTES = len(TAG) + 4
 
 _SMALL = 1 << 10
 _LARGE = 1 << 16
-_REQUEST = 8 << 10
+REQUEST_BYTES = 8 << 10
 """Bytes whose reading and checking costs about as much as one more request."""
-_FEW_CHECKSUMS = 64 << 10
+FEW_CHECKSUMS_BYTES = 64 << 10
 """Up to this size in bytes, the checksums are all read at once: reading some of them costs as much."""
 
 _Bytes = TypeVar("_Bytes", bytes, memoryview)
@@ -290,7 +290,7 @@ class CheckedBlocks:
                 raise self._past_end(offset + length)
             first = (offset - start) // _SMALL * _SMALL
             stop = max(first, min(-(-(offset + length - start) // _SMALL) * _SMALL, end))
-            if runs and first <= runs[-1][1] + _REQUEST:
+            if runs and first <= runs[-1][1] + REQUEST_BYTES:
                 runs[-1] = runs[-1][0], max(stop, runs[-1][1])
             else:
                 runs.append((first, stop))
@@ -334,8 +334,8 @@ class CheckedBlocks:
         if self._sums is not None:
             parts = [source.read(*blocks[0])] if len(blocks) == 1 else source.read_many(blocks)
         else:
-            self._requested += _REQUEST * len(places)
-            if max(self._requested, _FEW_CHECKSUMS) < length:
+            self._requested += REQUEST_BYTES * len(places)
+            if max(self._requested, FEW_CHECKSUMS_BYTES) < length:
                 read = source.read_many([*blocks, *((self.size + at, n) for at, n in places)])
                 return read[: len(blocks)], read[len(blocks) :]
             *parts, self._sums = source.read_many([*blocks, (self.size, length)])

@@ -48,11 +48,11 @@ from paimon_pyds.metadata.unknown_members import (
 
 _KNOWN = KnownSchema(ENTRY)
 _UNKNOWN = "unknown"
-_ONE_BY_ONE = 48
+ONE_BY_ONE_RECORDS = 48
 """Up to this many records are read one by one: that is faster then."""
-_PART = 16_384
+PART_RECORDS = 16_384
 """Records that are decoded at once where there are more: their cursors then fit in the processor's cache."""
-_AT_ONCE = 10_000
+RECORDS_AT_ONCE = 10_000
 """Records in memory at once if they are read one by one."""
 _TOGETHER_BYTES = 4 << 20
 """Decompressed bytes of manifests that are decoded at once."""
@@ -78,7 +78,7 @@ def decode_manifest(
         CorruptFileError: bytes that are not a manifest.
         UnsupportedError: a version or compression codec that is not known.
     """
-    containers = read_parts(data, path, _PART, node_of=_KNOWN.node_of)
+    containers = read_parts(data, path, PART_RECORDS, node_of=_KNOWN.node_of)
     entries = (_lazy_entries(container, columns) for container in containers)
     parts = [(part if keep is None else part.filter(keep(part))).batch() for part in entries]
     return parts[0] if len(parts) == 1 else one_batch(pa.Table.from_batches(parts))
@@ -230,7 +230,7 @@ def _read_columns(
     count = sum(container.counts)
     walk = None
     data = np.zeros(0, np.uint8)
-    if count > _ONE_BY_ONE and all(_direct(schema, place) for place in wanted):
+    if count > ONE_BY_ONE_RECORDS and all(_direct(schema, place) for place in wanted):
         data = np.frombuffer(b"".join((*container.blocks, bytes(PADDING))), np.uint8)
         walk = _walk_manifest(container, schema, data, wanted)
     if walk is None:
@@ -272,8 +272,8 @@ def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: f
     """A part at a time: records take some hundred times the memory of their columns, and a few kilobytes may unpack to
     millions of them."""
     records = decode_records(container)
-    parts = [_columns_of(list(islice(records, _AT_ONCE)), container, fields, wanted)]
-    while part := list(islice(records, _AT_ONCE)):
+    parts = [_columns_of(list(islice(records, RECORDS_AT_ONCE)), container, fields, wanted)]
+    while part := list(islice(records, RECORDS_AT_ONCE)):
         parts.append(_columns_of(part, container, fields, wanted))
     return parts[0] if len(parts) == 1 else [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
 

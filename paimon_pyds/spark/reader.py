@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most: Spark copies each batch through a socket, small ones cost more."""
-_TASK_BYTES = 16 << 20
+TASK_BYTES = 16 << 20
 """Data that a Spark task should have at least: a task costs 0.1 to 0.6 s before it reads anything."""
 _FEW_FILES = 64
 """Files that one task opens in less time than a second task takes to start."""
@@ -210,11 +210,11 @@ def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
         return plan.pack(max_splits=1)
     weight = sum(max(file.size, plan.open_file_cost) for file in plan.files)
     share = -(-weight // (os.cpu_count() or 1))
-    return plan.pack(target_size=max(min(plan.target_split_size, share), _TASK_BYTES), cut=True)
+    return plan.pack(target_size=max(min(plan.target_split_size, share), TASK_BYTES), cut=True)
 
 
 def _is_small(plan: ScanPlan) -> bool:
-    return len(plan.files) <= _FEW_FILES and sum(file.size for file in plan.files) <= _TASK_BYTES
+    return len(plan.files) <= _FEW_FILES and sum(file.size for file in plan.files) <= TASK_BYTES
 
 
 def _explain(scan: Scan, options: ReadOptions) -> None:

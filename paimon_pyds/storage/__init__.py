@@ -58,7 +58,7 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 LOCAL_INDEXES = ByteLimitedCache(64 << 20)
 """Of local data files, by path: their version, and the footer and page index that a reader has decoded for the next."""
 _FIRST_READ = 256 << 10
-_MANY_RANGES = 64
+MANY_RANGES = 64
 """Ranges from which joining them in arrays is faster."""
 OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
 """Prefixes of storage options for every kind of store; the code that uses such an option checks it."""
@@ -321,7 +321,7 @@ def read_coalesced(
         return [read(*ranges[0])]
     result = [b""] * len(ranges)
     order: Sequence[int] = range(len(ranges))
-    if len(ranges) > _MANY_RANGES:  # most of many ranges have no neighbour, likely
+    if len(ranges) > MANY_RANGES:  # most of many ranges have no neighbour, likely
         offsets, lengths = np.array(ranges, np.int64).T
         by_offset = np.argsort(offsets, kind="stable")
         stops = np.maximum.accumulate((offsets + lengths)[by_offset])

@@ -158,7 +158,7 @@ def test_explain_tells_where_planning_may_take_long(
 ) -> None:
     table.explain("s = 'x'")
     assert seen.phases == []
-    monkeypatch.setattr(table_scan, "_SOON_ROWS", 300)
+    monkeypatch.setattr(table_scan, "SOON_ROWS", 300)
     table.explain("s = 'x'")
     assert seen.phases == ["planning", "finished"]
 
@@ -281,7 +281,7 @@ _OF_ONE_TASK: dict[str, Callable[[pp.Table, Seen], object]] = {
 def test_a_task_of_several_files_tells_how_far_it_is(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "_EVENT_INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "EVENT_INTERVAL_SECONDS", 0.0)
     key = {"primary_key": ["id"], "options": {"bucket": "1", "write-only": "true"}} if name == "key" else {}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, **key)  # type: ignore[arg-type]
     for start in (0, 100, 200):
@@ -315,7 +315,7 @@ def test_rows_that_a_filter_drops_are_work_that_is_done(
     tmp_path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch, key: list[str], read: Callable[[pp.Table], object]
 ) -> None:
     """The time that is left follows from the share that is done: else few survivors would promise hours."""
-    monkeypatch.setattr(progress, "_EVENT_INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "EVENT_INTERVAL_SECONDS", 0.0)
     options = {"bucket": "1", "write-only": "true"} if key else {}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=key, options=options)
     for _ in range(2 if key else 1):
@@ -332,7 +332,7 @@ def test_rows_that_a_filter_drops_are_work_that_is_done(
 def test_what_is_written_and_sorted_never_falls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: list[str]
 ) -> None:
-    monkeypatch.setattr(progress, "_EVENT_INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "EVENT_INTERVAL_SECONDS", 0.0)
     text = "takes far less than is guessed" * 5
     rows = pa.table({"id": range(10_000), "s": [text] * 10_000}, _SCHEMA)
     options = {"target-file-size": "100 kb", "write-buffer-size": "1 mb", "write-only": "true"}
@@ -442,7 +442,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     found = Screen()
     # pytest puts its own standard error into sys between a fixture and its test
     monkeypatch.setattr(progress, "sys", types.SimpleNamespace(stderr=found.stream, modules=sys.modules))
-    monkeypatch.setattr(progress_view, "_DELAY", 0.0)
+    monkeypatch.setattr(progress_view, "DELAY_SECONDS", 0.0)
     monkeypatch.setattr(progress_view.Terminal, "interval", 0.01)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv(progress.VARIABLE, raising=False)
@@ -480,7 +480,7 @@ def test_an_error_leaves_a_clean_terminal(table: pp.Table, screen: Screen, error
 
 
 def test_short_operations_draw_nothing(table: pp.Table, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_view, "_DELAY", 60.0)
+    monkeypatch.setattr(progress_view, "DELAY_SECONDS", 60.0)
     table.append(_rows(0))
     assert screen.read() == ""
 
@@ -629,7 +629,7 @@ def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pipe_gets_lines_on_request_only(
     table: pp.Table, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress_view, "_DELAY", 0.0)
+    monkeypatch.setattr(progress_view, "DELAY_SECONDS", 0.0)
     table.append(_rows(0))
     assert capfd.readouterr() == ("", "")
     log = io.StringIO()
@@ -659,7 +659,7 @@ def test_a_notebook_shows_html(table: pp.Table, monkeypatch: pytest.MonkeyPatch)
     module.get_ipython = lambda: types.SimpleNamespace(kernel=object())
     module.display = types.SimpleNamespace(display=display, HTML=lambda html: html)
     monkeypatch.setitem(sys.modules, "IPython", module)
-    monkeypatch.setattr(progress_view, "_DELAY", 0.0)
+    monkeypatch.setattr(progress_view, "DELAY_SECONDS", 0.0)
     monkeypatch.setattr(progress_view.Notebook, "interval", 0.01)
 
     def rows() -> Iterator[pa.Table]:
@@ -677,7 +677,7 @@ import sys, threading
 from paimon_pyds.base import progress_view
 from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.cli.main import main
-progress_view._DELAY = 0.0
+progress_view.DELAY_SECONDS = 0.0
 publish, draw, drawn = FileSystemPublisher.publish, progress_view.Terminal.draw, threading.Event()
 def telling(view, text, share):
     draw(view, text, share)

@@ -188,7 +188,7 @@ for _ in range(4):  # connections, and questions whether the server runs, by tur
 @pytest.mark.parametrize("patience", [60, 0])
 def test_a_server_that_starts_is_waited_for(monkeypatch: pytest.MonkeyPatch, patience: int) -> None:
     pytest.importorskip("psycopg")
-    monkeypatch.setattr(module, "_PATIENCE", patience)
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", patience)
     with subprocess.Popen([sys.executable, "-c", _TURNS_AWAY], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         there = Database.of(f"jdbc:postgresql://127.0.0.1:{server.stdout.readline().strip()}/x", {})
@@ -215,9 +215,9 @@ def test_a_server_that_never_answers(monkeypatch: pytest.MonkeyPatch, kind: str)
     thread = threading.Thread(target=greet if kind == "postgresql" else list)
     thread.start()
     if kind == "mysql":
-        monkeypatch.setattr(module, "_PATIENCE", 0.2)
+        monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.2)
     database = Database.of(there, {"user": "a", "password": "hush"})
-    monkeypatch.setattr(module, "_PATIENCE", 0.2)
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(StorageError, match=r"that the server runs and answers there.*0 s were waited"):
         database.run(("SELECT 1", ()))
     thread.join()

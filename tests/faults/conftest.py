@@ -10,4 +10,4 @@ from paimon_pyds.engine.write import writer
 @pytest.fixture(autouse=True)
 def one_bucket_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writers finish buckets side by side otherwise."""
-    monkeypatch.setattr(writer, "_SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(writer, "PARALLEL_BUCKETS", 1)

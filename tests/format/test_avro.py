@@ -124,8 +124,8 @@ def test_many_blocks(tmp_path: Path) -> None:
 
 
 def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "_WHOLE_FILE", 1000)
-    monkeypatch.setattr(container, "_WINDOW", 5000)
+    monkeypatch.setattr(container, "WHOLE_FILE_BYTES", 1000)
+    monkeypatch.setattr(container, "WINDOW_BYTES", 5000)
     fields = fields_of("BIGINT", "BYTES")
     table = table_of(fields, range(3000), [random.Random(i).randbytes(100) for i in range(3000)])
     path = tmp_path / "a.avro"

@@ -87,9 +87,9 @@ def test_gathered_pages_equal_whole_ones(
         return found
 
     monkeypatch.setattr(reader, "gather_values", watched)
-    monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._CONTEXT_BYTES", 1 << 20)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._FEW_PAGES", few_pages)
+    monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.CONTEXT_BYTES", 1 << 20)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     if version == "1.0":  # many pages of zstd are decompressed; of others, two columns have plain numbers and no NULL
@@ -119,7 +119,7 @@ def test_a_page_that_ends_early_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, few_pages: int
 ) -> None:
     """pyarrow's codecs fill up with zeros what snappy, gzip and LZ4 don't give."""
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._FEW_PAGES", few_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
     values = np.arange(100, dtype=np.int64).tobytes()
     plain = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": np.arange(100)}), plain, write_page_index=True, use_dictionary=False)
@@ -175,9 +175,9 @@ def test_texts_of_one_length_are_gathered(
         return result
 
     monkeypatch.setattr(reader, "gather_values", watched)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._FEW_PAGES", few_pages)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._BLOCK_BYTES", 5_000)
-    monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
     rows = np.arange(50, N, 900)
     for one, gathered in (("", True), ("xx", False)):
         codes = table["code"].to_pylist()
@@ -234,7 +234,7 @@ def test_a_large_dictionary_for_few_pages_stays_compressed(
         return result
 
     monkeypatch.setattr(reader, "gather_values", watched)
-    monkeypatch.setattr(page_picks, "_PAGE_MICROS", -1e6)
+    monkeypatch.setattr(page_picks, "PAGE_MICROS", -1e6)
     assert _read(path, list(rows), FIELDS[3:4]).equals(table.take(pa.array(list(rows))))
     assert found == [undone]
 
@@ -301,8 +301,8 @@ def test_small_pages_decoded_whole(
             yield arrays
 
     monkeypatch.setattr(reader, "small_pages", watched)
-    monkeypatch.setattr(reader, "_SMALL_PAGES_BYTES", 500_000)
-    monkeypatch.setattr("paimon_pyds.format.parquet.small_pages._COPY_MICROS", -1.0)
+    monkeypatch.setattr(reader, "SMALL_PAGES_BYTES", 500_000)
+    monkeypatch.setattr("paimon_pyds.format.parquet.small_pages.COPY_MICROS", -1.0)
     rows = np.setdiff1d(np.arange(0, N, every), left_out)
     assert _read(path, rows).combine_chunks().equals(TABLE.take(pa.array(rows)).combine_chunks())
     assert sum(windows) == N

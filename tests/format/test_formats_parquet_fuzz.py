@@ -169,7 +169,7 @@ def _outcome(path: Path, data: bytes, expected: pa.Table, wanted: RowSelection, 
 
 def _wanted(way: str, monkeypatch: pytest.MonkeyPatch) -> RowSelection:
     if way == "small pages":
-        monkeypatch.setattr("paimon_pyds.format.parquet.small_pages._COPY_MICROS", -1.0)
+        monkeypatch.setattr("paimon_pyds.format.parquet.small_pages.COPY_MICROS", -1.0)
     return RowSelection.of(range(0, N, 4000)) if way == "pages" else RowSelection.ALL
 
 

@@ -118,7 +118,7 @@ def test_one_row_reads_few_bytes(path: Path) -> None:
 def test_page_reads_are_limited_per_pass(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many row groups are not taken on at once."""
     monkeypatch.setattr("paimon_pyds.format.parquet.reader.choose", always_pages)
-    monkeypatch.setattr("paimon_pyds.format.parquet.reader._PASS_VALUES", 1)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader.PASS_VALUES", 1)
     counters = ReadCounters()
     rows = [1, 26_000, 52_000]
     assert read_file(path, FIELDS[:4], RowSelection.of(rows), counters).equals(TABLE.select(range(4)).take(rows))
@@ -143,7 +143,7 @@ def test_some_columns_by_pages_and_others_whole(
             "paimon_pyds.format.parquet.reader.choose",
             lambda picks, n: (next(turns) & set(picks), choose(picks, n)[1]),
         )
-        patch.setattr("paimon_pyds.format.parquet.reader._PASS_VALUES", 30_000)
+        patch.setattr("paimon_pyds.format.parquet.reader.PASS_VALUES", 30_000)
         counters = ReadCounters()
         assert read_file(path, FIELDS, RowSelection.of(rows), counters, batch_rows=size).equals(TABLE.take(rows))
     assert counters.bytes_read < 3 * path.stat().st_size

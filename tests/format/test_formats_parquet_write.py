@@ -62,7 +62,7 @@ def test_row_groups_are_stitched(
     path = tmp_path_factory.mktemp("parquet") / "data-1.parquet"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "GROUP_ROWS", rows)
-        patch.setattr(writer, "_FOOTER_BYTES", room)
+        patch.setattr(writer, "FOOTER_BYTES", room)
         patch.setattr(pa, "cpu_count", lambda: threads)
         write_file(path, fields, table, {"parquet.page.row.count.limit": "3"}, batch_rows=11)
     file = pq.ParquetFile(path)

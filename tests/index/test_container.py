@@ -223,8 +223,8 @@ def test_a_damaged_byte_among_those_that_are_read(at: int, length: int, flipped:
 
 
 def test_checksums_that_are_asked_for_before_all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "_REQUEST", 1)
-    monkeypatch.setattr(container, "_FEW_CHECKSUMS", 0)
+    monkeypatch.setattr(container, "REQUEST_BYTES", 1)
+    monkeypatch.setattr(container, "FEW_CHECKSUMS_BYTES", 0)
     whole = b"head" + _BODY + encode_checksums(_BODY)
     for at, length in ((0, 1), (1000, 100), (60_000, 200_000), (65_536, 131_072), (299_000, 1001)):
         assert CheckedBlocks(BytesSource(whole), 4, len(_BODY)).read(4 + at, length) == _BODY[at : at + length]

@@ -119,10 +119,10 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
         walks: list[Any] = []
         original = manifest_codec._walk_manifest
         with monkeypatch.context() as patch:
-            patch.setattr(manifest_codec, "_ONE_BY_ONE", 0)
+            patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", 0)
             patch.setattr(manifest_codec, "_walk_manifest", lambda *args: walks.append(original(*args)) or walks[-1])
             first = decode_manifest(data, "m")
-            patch.setattr(manifest_codec, "_ONE_BY_ONE", 10**9)
+            patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", 10**9)
             second = decode_manifest(data, "m")
         assert first.equals(second)
         first.validate(full=True)
@@ -145,7 +145,7 @@ def test_any_entries_round_trip(entries: list[ManifestEntry], sync_interval: int
     for data in (ours, fast_write(plain_schema(), rows, sync_interval)):
         with pytest.MonkeyPatch.context() as patch:
             for limit in (0, 10**9):
-                patch.setattr(manifest_codec, "_ONE_BY_ONE", limit)
+                patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", limit)
                 assert decode_manifest(data, "m").equals(batch)
 
 
@@ -565,7 +565,7 @@ def test_lists_that_are_much_alike_are_read() -> None:
 def test_manifests_that_are_read_one_by_one_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block of zeros is not held as millions of records until the first one is looked at."""
     entries = entries_to_batch([entry(f"data-{number}.parquet", first_row_id=number) for number in range(25)])
-    monkeypatch.setattr(manifest_codec, "_AT_ONCE", 10)
+    monkeypatch.setattr(manifest_codec, "RECORDS_AT_ONCE", 10)
     assert decode_manifest(encode_manifest(entries, "zstd"), "m").equals(entries)
     asked: list[int] = []
     monkeypatch.setattr(manifest_codec, "_walk_manifest", lambda *_: None)

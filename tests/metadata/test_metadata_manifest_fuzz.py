@@ -121,7 +121,7 @@ BLOCK = read_container(MANY).blocks[0]
 
 def read(data: bytes, one_by_one: int) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_codec, "_ONE_BY_ONE", one_by_one)
+        patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", one_by_one)
         try:
             return decode_manifest(data, "m").to_pydict()
         except KNOWN:

@@ -143,7 +143,7 @@ def kept(six, monkeypatch):
     from paimon_pyds.spark import reader as module
 
     monkeypatch.setattr(compat, "plans_once", lambda: True)
-    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    monkeypatch.setattr(module, "TASK_BYTES", 1)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
     reader, partitions = planned(source(six.path))
     assert len(partitions) == 2
@@ -186,7 +186,7 @@ def test_kept_partitions_of_a_table_with_a_primary_key_stay_at_their_snapshot(tm
     from paimon_pyds.spark import reader as module
 
     monkeypatch.setattr(compat, "plans_once", lambda: True)
-    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    monkeypatch.setattr(module, "TASK_BYTES", 1)
     path, later = tmp_path / "t", tmp_path / "later"
     shutil.copytree(table_path("pk_dedup_mor"), path)
     later.mkdir()
@@ -281,7 +281,7 @@ def test_a_limit_is_one_partition(six):
 def test_big_tables_are_spread_over_the_cores_of_the_driver(six, monkeypatch):
     from paimon_pyds.spark import reader as module
 
-    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    monkeypatch.setattr(module, "TASK_BYTES", 1)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
     made = source(six.path)
     assert [p.split.row_count for p in made.reader(made.schema()).plan()] == [4, 2]
@@ -299,7 +299,7 @@ def test_a_large_file_is_read_by_several_tasks_each_a_window_of_its_rows(tmp_pat
     schema = pa.schema([("id", pa.int32()), ("color", pa.string()), ("size", pa.float64())])
     table = pp.Table.create(tmp_path / "t", schema, options=options)
     table.append(pa.table([numbers, colors, sizes], schema=schema))
-    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    monkeypatch.setattr(module, "TASK_BYTES", 1)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
     plain = {} if filter_ is None else {"filter": filter_}
     made = source(table.path, **plain, **{"metadata-columns": "__paimon_row_index", "source.split.open-file-cost": "1"})

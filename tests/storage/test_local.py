@@ -119,7 +119,7 @@ def test_coalesced_ranges_are_the_ranges(data: bytes, picks: list[tuple[int, int
     assert len(requests) <= max(1, len(ranges))
     one_by_one, requests = requests, []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "_MANY_RANGES", 0)
+        patch.setattr(storage, "MANY_RANGES", 0)
         assert read_coalesced(read, ranges, gap, max_request) == [data[o : o + n] for o, n in ranges]
     assert sorted(requests) == sorted(one_by_one)
 

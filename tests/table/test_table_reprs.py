@@ -332,7 +332,7 @@ def test_html_of_a_table_reads_no_data_file(table: pp.Table) -> None:
 
 
 def test_manifests_that_name_very_many_files_are_not_read(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notebook, "_MOST_FILES", 1)
+    monkeypatch.setattr(notebook, "MAX_FILES", 1)
     texts = cells(table._repr_html_())
     assert texts[texts.index("files") + 1] == "2"
     assert "partitions" not in texts

@@ -18,7 +18,7 @@ from paimon_pyds.base.types import DataField
 
 _BATCH_ROWS = 131_072
 _SAMPLE_ROWS = 131_072
-_MOST_RUNS = 64
+MAX_RUNS = 64
 """Runs that are merged at once, at most: a batch of each is in memory."""
 _MOST_BUFFER = 1 << 30
 _SEED = 0x7061696D6F6E
@@ -127,7 +127,7 @@ class RowSorter:
         runs = self._runs
         if runs is None:
             runs = self._runs = self._spill_file()
-        elif len(runs.keys) >= _MOST_RUNS:
+        elif len(runs.keys) >= MAX_RUNS:
             self._runs = self._spill_file()
             try:
                 for batch in self._merged(runs):
@@ -145,7 +145,7 @@ class RowSorter:
 
     def _batch_rows(self, batches: Sequence[pa.RecordBatch]) -> int:
         """Rows of a batch of a run: one batch of each run fits the buffer."""
-        return max(1, min(_BATCH_ROWS, int(self._spec.limit / _MOST_RUNS / max(1.0, _bytes_per_row(batches)))))
+        return max(1, min(_BATCH_ROWS, int(self._spec.limit / MAX_RUNS / max(1.0, _bytes_per_row(batches)))))
 
     def _merged(self, runs: SpillFile[int], *, stays: bool = False) -> Iterator[pa.RecordBatch]:
         return merge_sorted([(runs.read if stays else runs.take)(number) for number in runs.keys], self._keys_of)

@@ -46,7 +46,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 
 _BUCKET = "__paimon_bucket"
-_FEW = 1024
+FEW_KEYS = 1024
 """Keys up to which each is looked up. More of them are spread over most pages of a file of millions of rows."""
 _BATCH_ROWS = 131_072
 _JOINED_ROWS = 1 << 20
@@ -156,7 +156,7 @@ class KeyPlaces:
     def _rows(self, keys: pa.RecordBatch) -> pa.Table:
         most = int(self.options.get("cross-partition-upsert.bootstrap-parallelism"))
         threads = max(1, min(most, os.cpu_count() or 1))
-        if keys.num_rows <= _FEW:
+        if keys.num_rows <= FEW_KEYS:
             wanted = SortedKeys(self.schema, keys, self.store.schemas)
             plan = self.plan(wanted.predicate)
             return rows_with_keys(plan.spec, plan.files, wanted, threads)

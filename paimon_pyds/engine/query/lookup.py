@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from paimon_pyds.scan import Scan
 
-_KEYS_AT_ONCE = 1 << 16
+KEYS_AT_ONCE = 1 << 16
 """Keys that are planned together: later ones are greater, so that hardly a page is read twice."""
 _MANY_KEYS = 256
 """So many have much to decompress: sections are read at a time from the start."""
@@ -78,8 +78,8 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
     order, again = sorted_rows(given.columns)
     firsts = order[np.append(True, ~again)] if len(order) else order  # equal keys keep the order they are in
     wanted = given.take(from_numpy(firsts))
-    starts = range(0, len(firsts), _KEYS_AT_ONCE)
-    parts = [_found(scan, SortedKeys(schema, wanted.slice(start, _KEYS_AT_ONCE), schemas)) for start in starts]
+    starts = range(0, len(firsts), KEYS_AT_ONCE)
+    parts = [_found(scan, SortedKeys(schema, wanted.slice(start, KEYS_AT_ONCE), schemas)) for start in starts]
     if not parts:
         return empty_table(scan.arrow_schema)
     found = pa.concat_tables(parts)

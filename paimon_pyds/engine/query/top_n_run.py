@@ -45,7 +45,7 @@ _POSITION = "__paimon_row_index"
 _TRIES = 8
 """So many times n of the best rows are tried against a filter that no index answers, before the file is read."""
 _FEW = 64
-_BATCH_ROWS = 65_536
+BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class _Run:
         one = file.file.selecting(rows)
         trace = FileTrace(one.path, one.row_count)
         kept = 0
-        for batch in read_file(self._sort_spec(file, narrow), one, batch_rows=_BATCH_ROWS, trace=trace):
+        for batch in read_file(self._sort_spec(file, narrow), one, batch_rows=BATCH_ROWS, trace=trace):
             kept += batch.num_rows
             keys = [key.codec.array(batch.column(i)) for i, key in enumerate(self._query.keys)]
             self._best.add(keys, number, to_numpy(batch.column(len(keys))))
@@ -290,7 +290,7 @@ class _Run:
             if number != self._merged.number
         ]
         threads = os.cpu_count() or 1
-        batches = read_splits(spec, tasks, _BATCH_ROWS, threads=threads, on_file=self._tally.read)
+        batches = read_splits(spec, tasks, BATCH_ROWS, threads=threads, on_file=self._tally.read)
         table = pa.Table.from_batches(batches, schema=schema)
         if len(merged := np.sort(rows[files == self._merged.number])):
             table = pa.concat_tables([table, self._merged.at(merged).cast(schema)])
@@ -310,7 +310,7 @@ class _MergedRows:
         self._positions: list[npt.NDArray[np.int64]] = []
         self._seen = 0
         self._held = 0
-        self._prune_at = 2 * _BATCH_ROWS
+        self._prune_at = 2 * BATCH_ROWS
 
     def read(self, files: Sequence[PlannedFile], bound: Predicate, tally: Tally) -> None:
         """Take the rows of whole sections in; those for which ``bound`` is not true may be left out."""
@@ -319,7 +319,7 @@ class _MergedRows:
         spec = replace(with_filter(spec, make_and(spec.predicate, bound)), fields=(*spec.fields, *more))
         at = [spec.fields.index(field) for field in self._query.fields]
         returned = [i for i in range(len(result_schema(spec))) if not 0 <= i - len(self._query.spec.fields) < len(more)]
-        for batch in read_splits(spec, files, _BATCH_ROWS, threads=os.cpu_count() or 1, on_file=tally.read):
+        for batch in read_splits(spec, files, BATCH_ROWS, threads=os.cpu_count() or 1, on_file=tally.read):
             keys = [key.codec.array(batch.column(i)) for i, key in zip(at, self._query.keys, strict=True)]
             rows = np.arange(self._seen, self._seen + batch.num_rows)
             entered = self._best.add(keys, self.number, rows)
@@ -337,7 +337,7 @@ class _MergedRows:
             left = np.sort(best[files == self.number])
             self._parts, self._positions = [self.at(left)], [left]
             self._held = len(left)
-            self._prune_at = 2 * max(_BATCH_ROWS, self._held)
+            self._prune_at = 2 * max(BATCH_ROWS, self._held)
 
     def at(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         """The rows at some positions, which ascend."""

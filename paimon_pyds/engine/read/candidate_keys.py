@@ -30,18 +30,18 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_colu
 
 _BLOCK_ROWS = 1 << 12
 """Rows of a block: if it has a candidate, its pages are read, and the pages with its keys in other files."""
-_SEARCH_COST = 0.8
-_CANDIDATE_COST = 3.5
+SEARCH_COST = 0.8
+CANDIDATE_COST = 3.5
 """What this way costs where all of a section is merged at the cost of 1: to look for keys in every block of rows, and
 to read and merge the rows when each is a candidate. With 5 million rows in 4 runs, and pages of 6,144 rows, it took 0.5
 times as long as merging everything for 1,000 scattered rows, 0.7 times for 16,000, 0.8 times for 64,000, 1.1 times for
 250,000; and 0.6 times for neighbouring rows that are 15 % of all."""
-_FILE_ROWS = 8_000
+SEARCH_START_ROWS = 8_000
 """Rows that are merged in the time that it takes to begin a search in a file."""
 _MOST_CANDIDATES = 1 << 20
-_FEW_PER_KEY = 4
+FEW_ROWS_PER_KEY = 4
 """Rows for each key up to which they are read without a search, if indexes leave no more."""
-_MOST_BUCKETS = 128
+MAX_BUCKETS = 128
 _MOST_KEY_BYTES = 64 << 20
 """Of the candidates' keys, which stay in memory."""
 
@@ -167,8 +167,8 @@ class Candidates:
 
     def cost(self, rows: int) -> float:
         """The cost of merging the versions of their keys, in a section of ``rows`` rows; merging everything costs 1."""
-        more = _CANDIDATE_COST * self.count + _FILE_ROWS * len(self.files)
-        return _SEARCH_COST * (1 - self.elsewhere) + more / max(1, rows)
+        more = CANDIDATE_COST * self.count + SEARCH_START_ROWS * len(self.files)
+        return SEARCH_COST * (1 - self.elsewhere) + more / max(1, rows)
 
     def keys(self) -> KeySet | None:
         """The keys of rows that meet the condition; None where they take too much memory, or one is NULL."""
@@ -203,7 +203,7 @@ def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFil
         UnsupportedError: the section has very many buckets, of which files would be open at the same time.
     """
     buckets = len({file.bucket_id for file in files})
-    if buckets > _MOST_BUCKETS:
+    if buckets > MAX_BUCKETS:
         raise UnsupportedError(
             f"rows of a key may be in any of {buckets} buckets: too many to compare at once",
             hint="compare scans of the two states, or read incremental-between-scan-mode=delta",
@@ -282,7 +282,7 @@ def _having(
         return
     with open_data_file(spec, file, trace.counters) as reader:
         found = None
-        if len(keys.fields) == 1 and candidates.count(file.row_count) > _FEW_PER_KEY * len(keys):
+        if len(keys.fields) == 1 and candidates.count(file.row_count) > FEW_ROWS_PER_KEY * len(keys):
             column = live.filtering.unchanged(keys.fields[0].name)
             found = None if column is None else reader.find(column, keys.columns[0])
         if found is None:

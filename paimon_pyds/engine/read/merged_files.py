@@ -50,7 +50,7 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 _Comparison: TypeAlias = Callable[[pa.RecordBatch, TableSchema], pa.RecordBatch]
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
-_HELD_BYTES = 128 << 20
+HELD_BYTES = 128 << 20
 """What a batch of each run may hold together, about: with more runs, or longer rows, these are shorter."""
 _EXPANSION = 4
 """Bytes of rows in memory for one in a file, about."""
@@ -275,12 +275,12 @@ class _Section:
     @property
     def batch_bytes(self) -> int:
         """Bytes in a batch of each run at most, about, however short its rows are in files."""
-        return _HELD_BYTES // self.open_runs
+        return HELD_BYTES // self.open_runs
 
     def rows_at_once(self, batch_rows: int) -> int:
         """Rows in a batch of each run."""
         size = _EXPANSION * sum(file.size for file in self.files) // max(1, sum(f.row_count for f in self.files))
-        return max(1, min(batch_rows, min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs))
+        return max(1, min(batch_rows, min(_HELD_ROWS, HELD_BYTES // max(1, size)) // self.open_runs))
 
     def wanted_keys(self) -> KeySet | None:
         """The keys that have a version for which the residual filter may be true; None if all keys are merged."""

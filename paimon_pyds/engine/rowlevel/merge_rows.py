@@ -23,7 +23,7 @@ from paimon_pyds.sql.expression.bound import BoundExpression
 from paimon_pyds.sql.expression.join import JoinCondition, SourceKeys, expand
 
 _Ints = npt.NDArray[np.int64]
-_MAX_PAIRS = 1 << 21
+MAX_ROW_PAIRS = 1 << 21
 """Pairs of rows that are looked at at a time: bounds memory where many rows match, or every one."""
 
 
@@ -126,12 +126,12 @@ def _windows(counts: _Ints) -> Sequence[tuple[int, int]]:
     if not counts.any():
         return []
     ends = np.cumsum(counts)
-    if ends[-1] <= _MAX_PAIRS:
+    if ends[-1] <= MAX_ROW_PAIRS:
         return [(0, len(counts))]
     windows, start = [], 0
     while start < len(counts):
         before = ends[start - 1] if start else 0
-        stop = max(int(np.searchsorted(ends, before + _MAX_PAIRS, side="right")), start + 1)
+        stop = max(int(np.searchsorted(ends, before + MAX_ROW_PAIRS, side="right")), start + 1)
         windows.append((start, stop))
         start = stop
     return windows

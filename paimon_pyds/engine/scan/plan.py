@@ -75,7 +75,7 @@ _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
 _Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
 """A step: from entries to the remaining entries and a text for explanations."""
 _NOT_COMPACTED = "hidden from batch reads until it is compacted"
-_MANY_BYTES = 16 << 20
+MANY_MANIFEST_BYTES = 16 << 20
 """Total size of manifests from which on they are filtered one after the other and not cached: decoded, they would fill
 most of the cache of metadata."""
 _MOST_EXPLAINED = 20_000
@@ -281,7 +281,7 @@ class Planner:
         request = self.request
         if request.predicate is Const.TRUE or request.between is not None or request.explain:
             return False
-        return sum(manifest.file_size for manifest in manifests) > _MANY_BYTES
+        return sum(manifest.file_size for manifest in manifests) > MANY_MANIFEST_BYTES
 
     def sift(self, manifests: Sequence[ManifestFile], whole: bool) -> pa.RecordBatch | None:
         """The live files in some manifests that the filter keeps; None where they have to be read in another way.

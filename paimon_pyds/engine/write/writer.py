@@ -35,17 +35,17 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
 
-_GATHER_ROWS = 131_072
+GATHER_ROWS = 131_072
 """Small batches (Spark's have 10,000 rows) are gathered up to this many rows before they are encoded."""
-_ROUTE_BYTES = 16 << 20
+ROUTE_BYTES = 16 << 20
 """Bytes of batches that are cut by bucket at once: cutting each batch into thousands of rows costs time and memory."""
-_BUFFER_BYTES = 128 << 20
+BUFFER_BYTES = 128 << 20
 """Bytes gathered over all buckets before they are written out, at most: bounds memory with many partitions."""
 _PIECE_BYTES = 512
 """What an Arrow array costs besides its values."""
-_OPEN_BYTES = 384 << 20
+OPEN_BYTES = 384 << 20
 """Bytes in files still being gathered, over all buckets, before the fullest file is closed early."""
-_SIDE_BY_SIDE = 2
+PARALLEL_BUCKETS = 2
 """Buckets whose files are encoded, and whose rows are merged, at a time at most."""
 _SIDE_BY_SIDE_BYTES = 128 << 20
 """Bytes of rows in all buckets up to which these are merged side by side: each needs as much again meanwhile."""
@@ -74,7 +74,7 @@ class _Gathered:
 
 
 def joined_batches(
-    batches: Iterable[pa.RecordBatch], rows: int = _GATHER_ROWS, size: int = _ROUTE_BYTES
+    batches: Iterable[pa.RecordBatch], rows: int = GATHER_ROWS, size: int = ROUTE_BYTES
 ) -> Iterator[pa.RecordBatch]:
     """The rows in batches that are worth a visit, and never so large that an Arrow array of texts can't hold them.
 
@@ -82,7 +82,7 @@ def joined_batches(
     """
     part = _Gathered()
     for batch in batches:
-        if part.batches and part.size + batch.nbytes > _BUFFER_BYTES:
+        if part.batches and part.size + batch.nbytes > BUFFER_BYTES:
             yield part.joined()
             part = _Gathered()
         part.add(batch)
@@ -120,12 +120,12 @@ class TableWriter:
     ) -> None:
         self._context = context
         self._numbers: SequenceNumbers | None = None
-        self._most_held, self._most_gathered = _OPEN_BYTES, _BUFFER_BYTES
+        self._most_held, self._most_gathered = OPEN_BYTES, BUFFER_BYTES
         if context.schema.primary_keys:
             self._numbers = SequenceNumbers(context, task)
             buffer = int(context.options.get("write-buffer-size"))
-            self._most_held = min(buffer, _OPEN_BYTES)
-            self._most_gathered = min(max(buffer, _ROUTE_BYTES), _BUFFER_BYTES)
+            self._most_held = min(buffer, OPEN_BYTES)
+            self._most_gathered = min(max(buffer, ROUTE_BYTES), BUFFER_BYTES)
         self._incoming = IncomingRows(context, bucket if isinstance(bucket, str) else None)
         self._indexed: IndexedBuckets | None = None
         if isinstance(bucket, int):
@@ -153,7 +153,7 @@ class TableWriter:
         codec = spill_codec(str(context.options.get("spill-compression")))
         self._spillable = bool(context.options.get("write-buffer-spillable"))
         self._spill: SpillFile[PartitionBucket] = SpillFile(codec, "rows of many buckets")
-        self._threads = [WriterThreads() for _ in range(_SIDE_BY_SIDE)]
+        self._threads = [WriterThreads() for _ in range(PARALLEL_BUCKETS)]
         self.rows_written = 0
         self._check_partition: Callable[[bytes], None] | None = None
         if context.options.get("partition.timestamp-format.strict"):
@@ -186,7 +186,7 @@ class TableWriter:
             if self._router.one_target:
                 self._gather(*next(self._router.route(fitting)))
                 continue
-            if self._unrouted.size + fitting.nbytes > _ROUTE_BYTES:
+            if self._unrouted.size + fitting.nbytes > ROUTE_BYTES:
                 self._route_rows()
             self._unrouted.add(fitting)
 
@@ -220,7 +220,7 @@ class TableWriter:
         writers = self._writers.values()
         if any(w.spilled_bytes for w in writers) or sum(w.held_bytes for w in writers) > _SIDE_BY_SIDE_BYTES:
             return [writer.close() for writer in writers]
-        with ThreadPoolExecutor(_SIDE_BY_SIDE, "paimon-close") as pool:
+        with ThreadPoolExecutor(PARALLEL_BUCKETS, "paimon-close") as pool:
             return list(pool.map(lambda writer: writer.close(), writers))
 
     def _with_hashes(self, written: Sequence[BucketFiles]) -> Sequence[BucketFiles]:
@@ -264,7 +264,7 @@ class TableWriter:
         gathered.add(batch)
         # A part keeps the batch in memory that it was cut from, so that nothing is free before all are written.
         self._held += gathered.size - before
-        if gathered.rows >= _GATHER_ROWS and self._has_room(key):
+        if gathered.rows >= GATHER_ROWS and self._has_room(key):
             self._flush(key)
         if not self._gathered:
             self._held = 0

@@ -47,8 +47,8 @@ BRANCH = ""
 MAX_BLOCK_BYTES = 256 * 2**20
 MAX_FILE_BYTES = 2**30
 
-_WHOLE_FILE = 64 * 2**20
-_WINDOW = 2**20
+WHOLE_FILE_BYTES = 64 * 2**20
+WINDOW_BYTES = 2**20
 """Files up to the first size are fetched in one piece, larger ones in pieces of the second."""
 
 _MAX_HEADER = 16 * 2**20
@@ -129,7 +129,7 @@ class ContainerReader:
         self._at = self.header_size = 0
         self._window = b""
         self._window_start = 0
-        self._window_size = size if size <= _WHOLE_FILE else _WINDOW
+        self._window_size = size if size <= WHOLE_FILE_BYTES else WINDOW_BYTES
         if size < len(MAGIC) or self._read(len(MAGIC), "magic") != MAGIC:
             raise CorruptFileError("not an Avro file", path=path, offset=0, field="magic")
         meta = self._metadata()

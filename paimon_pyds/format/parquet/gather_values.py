@@ -41,16 +41,16 @@ _THREADS_FROM = 64
 """Pages that are worth a thread."""
 _MOST_BYTES = 256 << 20
 """Of the pages of a column, decompressed; more are left to pyarrow."""
-_BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
 """Of pages that are decompressed at a time where single values are taken: they stay in the processor's cache."""
 _MOST_ROWS = 1 << 20
 """Of a page."""
 _NUMBERS = {4: "<u4", 8: "<u8"}
 _LENGTH, _WORD = 4, 8
 """Bytes of a text's length, and of a word."""
-_CONTEXT_BYTES = 12 << 10
+CONTEXT_BYTES = 12 << 10
 """So many bytes are decompressed while a context is made."""
-_FEW_PAGES = 16
+FEW_PAGES = 16
 """So many contexts take about as long as what is done here with a column. For no more, a loop over pages is faster than
 arrays of headers."""
 
@@ -77,7 +77,7 @@ def gather_values(
 
 def _simpler(picks: Sequence[PagePick], data: bytes, path: str) -> tuple[Sequence[PagePick], Sequence[Pages]]:
     with decoding(path):
-        if sum(len(pick.starts) for pick in picks) > _FEW_PAGES:
+        if sum(len(pick.starts) for pick in picks) > FEW_PAGES:
             return ColumnPages(picks, data).simpler()
         ends = [*accumulate((pick.size for pick in picks), initial=0)]
         parts = [[memoryview(data)[start:stop]] for start, stop in pairwise(ends)]
@@ -217,7 +217,7 @@ class ColumnPages:
     def _cheaper_decompressed(self) -> bool:
         """Whether contexts of zstd that pages do without take longer than this, and to copy the dictionaries."""
         copied = sum(head.uncompressed for _, head in self._dictionaries if head is not None)
-        return self.codec == ZSTD and copied <= _CONTEXT_BYTES * (len(self._positions) - _FEW_PAGES)
+        return self.codec == ZSTD and copied <= CONTEXT_BYTES * (len(self._positions) - FEW_PAGES)
 
     @property
     def _plain(self) -> bool:
@@ -244,7 +244,7 @@ class ColumnPages:
             return None
         buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow keeps memory that it has had
         found = np.frombuffer(buffer, np.uint8)
-        for part, bodies, starts in self._bodies(_BLOCK_BYTES):
+        for part, bodies, starts in self._bodies(BLOCK_BYTES):
             values = self._values(part, bodies, starts)
             if values is None:
                 return None
@@ -267,7 +267,7 @@ class ColumnPages:
         stops = np.cumsum(rows)
         before = accumulate((pick.covered for pick in self._picks), initial=0)
         wanted = np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
-        for part, bodies, starts in self._bodies(_BLOCK_BYTES):
+        for part, bodies, starts in self._bodies(BLOCK_BYTES):
             values = self._values(part, bodies, starts)
             if values is None:
                 return None

@@ -41,10 +41,10 @@ _COPY_MICROS = 0.0002
 _NUMBER_MICROS = 0.005
 _TEXT_MICROS = 0.016
 """A value, when it is decoded."""
-_PAGE_MICROS = 1.5
+PAGE_MICROS = 1.5
 _ZSTD_PAGE_MICROS = 13.5
 """A page of a row group that is decoded whole; pyarrow makes a context of zstd for each."""
-_SINGLE_PAGE_MICROS = 11.5
+SINGLE_PAGE_MICROS = 11.5
 """A page that is read by itself."""
 _GATHER_PAGE_MICROS = 3.5
 """What gathering values of a page costs on top, many or few; the others are not decoded then."""
@@ -190,15 +190,13 @@ def choose(picks: Mapping[int, tuple[PagePick, int]], rows: int) -> tuple[frozen
         value = _TEXT_MICROS if chunk.physical == BYTE_ARRAY else _NUMBER_MICROS
         size = chunk.uncompressed_size / max(1, rows)
         row = 0.0 if chunk.codec == UNCOMPRESSED else _BYTE_MICROS * size
-        page = _ZSTD_PAGE_MICROS if chunk.codec == ZSTD else _PAGE_MICROS
+        page = _ZSTD_PAGE_MICROS if chunk.codec == ZSTD else PAGE_MICROS
         by_group[leaf] = rows * (row + value) + pages * page
         if can_gather(pick):
             copied = _GATHER_BYTE_MICROS * pick.size
-            by_pages[leaf] = (
-                pick.covered * row + len(pick.starts) * (_SINGLE_PAGE_MICROS + _GATHER_PAGE_MICROS) + copied
-            )
+            by_pages[leaf] = pick.covered * row + len(pick.starts) * (SINGLE_PAGE_MICROS + _GATHER_PAGE_MICROS) + copied
         else:
-            by_pages[leaf] = pick.covered * (row + value + _COPY_MICROS * size) + len(pick.starts) * _SINGLE_PAGE_MICROS
+            by_pages[leaf] = pick.covered * (row + value + _COPY_MICROS * size) + len(pick.starts) * SINGLE_PAGE_MICROS
     cheaper = frozenset(leaf for leaf in picks if by_pages[leaf] < by_group[leaf])
     ways = [(sum(by_pages.values()), frozenset(picks))]
     if 0 < len(cheaper) < len(picks):

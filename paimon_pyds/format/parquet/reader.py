@@ -43,11 +43,11 @@ from paimon_pyds.storage import FileIO
 _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""
 _PASS_BYTES = 16 << 20
-_PASS_VALUES = 2_000_000
+PASS_VALUES = 2_000_000
 """Greatest size of one pass of page reads, after which rows are returned: bytes of pages, values to decode."""
 _PASS_BATCH_ROWS = 262_144
 """Rows at a time from which the wanted ones are taken, in columns that a pass decodes whole."""
-_SMALL_PAGES_BYTES = 8 << 20
+SMALL_PAGES_BYTES = 8 << 20
 """Approximate bytes of small pages that are decoded at a time."""
 _LEAST_KEPT = 0.75
 """Of a row group's rows: above it, masking those left out costs less than taking the others."""
@@ -214,9 +214,7 @@ class ParquetReader:
         current: list[_Task] = []
         size = values = 0
         for task in tasks:
-            if current and (
-                task.picks.keys() != current[0].picks.keys() or size > _PASS_BYTES or values > _PASS_VALUES
-            ):
+            if current and (task.picks.keys() != current[0].picks.keys() or size > _PASS_BYTES or values > PASS_VALUES):
                 yield current
                 current, size, values = [], 0, 0
             if not task.picks:
@@ -262,7 +260,7 @@ class ParquetReader:
             batch_rows = rows_at_once(batch_rows, rows, sum(chunk.uncompressed_size for chunk in chunks))
         if has_small_pages(leaves, chunks) and not self._buffer(chunks):
             sizing = BatchRows(
-                max(batch_rows, _PASS_BATCH_ROWS), rows, min(self._batch_bytes, _SMALL_PAGES_BYTES), chunks
+                max(batch_rows, _PASS_BATCH_ROWS), rows, min(self._batch_bytes, SMALL_PAGES_BYTES), chunks
             )
             decoded = self._by_small_pages(columns, task.group, sizing)
         else:

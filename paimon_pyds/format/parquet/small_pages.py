@@ -31,7 +31,7 @@ _MOST_ROWS = 3_000
 """Of a small page. In those of 6,144 rows, as written by default, pyarrow is faster: it uses its memory again."""
 _PAGE_MICROS = 10.0
 """Saved for a page of zstd."""
-_COPY_MICROS = 0.0002
+COPY_MICROS = 0.0002
 """Lost for a byte of any page, which is copied once more."""
 
 
@@ -43,7 +43,7 @@ def has_small_pages(leaves: Sequence[Leaf], chunks: Sequence[Chunk]) -> bool:
             return False
         pages = chunk.offset_index[1] // _LOCATION_BYTES
         small = chunk.codec == ZSTD and chunk.values <= _MOST_ROWS * pages
-        saved += _PAGE_MICROS * pages * small - _COPY_MICROS * chunk.uncompressed_size
+        saved += _PAGE_MICROS * pages * small - COPY_MICROS * chunk.uncompressed_size
     return saved > 0
 
 

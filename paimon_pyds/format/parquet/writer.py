@@ -39,7 +39,7 @@ GROUP_ROWS = 1_000_000
 _MAX_THREADS = 4
 _FIRST_RATIO = 0.5
 """Encoded bytes per byte of Arrow data, until a row group is encoded."""
-_FOOTER_BYTES = 1 << 20
+FOOTER_BYTES = 1 << 20
 _MANY_PARTS = 256
 _SMALL_PART_ROWS = 1_024
 _MAX_ORDINAL = 32_767
@@ -164,7 +164,7 @@ class ParquetWriter:
                 for column, f in zip(table.columns, self._stored_schema, strict=True)
             ]
             table = pa.Table.from_arrays(columns, schema=self._stored_schema)
-        memory = self._memory(raw + raw // 8 + _FOOTER_BYTES)
+        memory = self._memory(raw + raw // 8 + FOOTER_BYTES)
         try:
             try:
                 sink = pa.FixedSizeBufferWriter(memory)

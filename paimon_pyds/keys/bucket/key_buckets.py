@@ -11,8 +11,8 @@ import numpy.typing as npt
 Hashes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.integer]
 
-_BLOCK_KEYS = 1 << 20
-_FEW_KEYS = 1 << 16
+BLOCK_KEYS = 1 << 20
+FEW_KEYS = 1 << 16
 _Block = tuple[Hashes, Buckets]
 _EMPTY: _Block = (np.empty(0, np.int32), np.empty(0, np.uint8))
 
@@ -32,7 +32,7 @@ class KeyBuckets:
         """Those of buckets with functions that read their hashes, ``count`` at most; of a hash that is in several, the
         first one counts."""
         made = cls()
-        ranges = max(1, count // _BLOCK_KEYS)
+        ranges = max(1, count // BLOCK_KEYS)
         edges = (np.arange(1, ranges) * (2**32 / ranges) - 2**31).astype(np.int32)
         given = np.empty(count, np.int32)
         pieces: list[list[_Block]] = [[] for _ in range(ranges)]
@@ -73,7 +73,7 @@ class KeyBuckets:
     def add(self, hashes: Hashes, buckets: npt.NDArray[np.int32]) -> None:
         """Put in hashes that are not there yet, ascending, and the bucket of each."""
         self._recent = _merged(self._recent, (hashes, _narrow(buckets)))
-        if len(self._recent[0]) > max(_FEW_KEYS, self._count // 16):
+        if len(self._recent[0]) > max(FEW_KEYS, self._count // 16):
             self._settle()
 
     def by_bucket(self) -> Iterator[tuple[int, Hashes]]:
@@ -115,7 +115,7 @@ class KeyBuckets:
         hashes, buckets = block
         if not len(hashes):
             return
-        parts = -(-len(hashes) // (2 * _BLOCK_KEYS))
+        parts = -(-len(hashes) // (2 * BLOCK_KEYS))
         for part, numbers in zip(np.array_split(hashes, parts), np.array_split(buckets, parts), strict=True):
             self._blocks.append((part, numbers) if parts == 1 else (part.copy(), numbers.copy()))
         self._count += len(hashes)

@@ -20,11 +20,11 @@ from paimon_pyds.keys.merge.order_codes import comparable, order_codes, sorted_r
 from paimon_pyds.sql.predicate.compare import compare_char
 from paimon_pyds.sql.predicate.tree import ColumnRef, Computed, Const, Digest, Leaf, Op, Predicate, make_and
 
-_FEW = 1024
+FEW_KEYS = 1024
 """So many keys are compared with all rows of a batch."""
 _ROWS_PER_KEY = 64
 """Rows that are read in the time that it takes to look for a key in statistics."""
-_MOST_FORMS = 1 << 16
+MAX_TEXT_FORMS = 1 << 16
 """Greatest number of texts, equal but for the blanks at their end, by which files are pruned."""
 
 
@@ -79,7 +79,7 @@ class KeySet:
         """The same for a file of ``rows`` rows: if nearly all of its pages would be read, bounds by the least and the
         greatest key are enough."""
         field, values = self.fields[0], self.columns[0]
-        if len(self) * _ROWS_PER_KEY < rows or len(self) <= _FEW or field.type.kind in (Kind.CHAR, Kind.BOOLEAN):
+        if len(self) * _ROWS_PER_KEY < rows or len(self) <= FEW_KEYS or field.type.kind in (Kind.CHAR, Kind.BOOLEAN):
             return self.listed
         return between(field, values)
 
@@ -99,7 +99,7 @@ class KeySet:
 
     def _around(self, first: pa.Array) -> list[pa.Array]:
         """The keys that rows may have with these values in their first column, in any order."""
-        if len(self) <= _FEW or not len(first):
+        if len(self) <= FEW_KEYS or not len(first):
             return self._comparable
         ends = pc.min_max(first)
         inside = self._between(ends["min"].as_py(), ends["max"].as_py())
@@ -149,7 +149,7 @@ def _one_of_char(ref: ColumnRef, texts: Sequence[str]) -> Predicate:
     assert isinstance(ref.type, AtomicType)
     length = max(ref.type.length or 1, *map(len, texts))
     try:
-        if len(texts) * length <= _MOST_FORMS:
+        if len(texts) * length <= MAX_TEXT_FORMS:
             return compare_char(Op.IN, ref, texts, ref.type)
         filled = [text.ljust(length) for text in texts]
         ends = ((Op.GE, min(filled)), (Op.LE, max(filled)))

@@ -22,7 +22,7 @@ from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_PREFIX, VALUE_
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.order_codes import comparable
 
-_FOLD_ROWS = 1 << 16
+FOLD_ROWS = 1 << 16
 _Key = list[tuple[bool, Any]]
 """The key of one row as Python compares it: NULL first."""
 
@@ -82,7 +82,7 @@ class _RunReader:
         self._names = keys
         self._needed = needed
         self._waiting: list[_Batch] = []
-        self._fold_at = _FOLD_ROWS
+        self._fold_at = FOLD_ROWS
         self.batch_rows = 0
         """How many the last batch had."""
         self.finished = False
@@ -151,7 +151,7 @@ class _RunReader:
         rows = one_batch(pa.Table.from_batches([waiting.batch.slice(waiting.start) for waiting in self._waiting]))
         rows = self._needed(rows)
         self._waiting = [_Batch(rows, comparable([rows.column(name) for name in self._names]))]
-        self._fold_at = max(_FOLD_ROWS, 2 * rows.num_rows)
+        self._fold_at = max(FOLD_ROWS, 2 * rows.num_rows)
 
     def take(self, bound: _Key | None) -> list[pa.RecordBatch]:
         """The rows below the bound, or all; they count as given out."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_pyds.scan import Scan
 
 _MOST_COLUMNS = 40
-_MOST_FILES = 100_000
+MAX_FILES = 100_000
 """Manifests that name more files are not read: a notebook should not wait."""
 
 
@@ -101,7 +101,7 @@ def _size(store: TableStore, snapshot: Snapshot) -> _Size:
     reader = ManifestReader(store)
     manifests = reader.manifests(snapshot)
     files = sum(m.num_added_files - m.num_deleted_files for m in manifests)
-    if sum(m.num_added_files + m.num_deleted_files for m in manifests) > _MOST_FILES:
+    if sum(m.num_added_files + m.num_deleted_files for m in manifests) > MAX_FILES:
         return _Size(files, None, None)
     entries = reader.live(manifests, ("partition", "file_size"))
     size = pc.sum(entries.column("file_size")).as_py() or 0

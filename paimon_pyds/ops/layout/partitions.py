@@ -43,7 +43,7 @@ _UNITS = {"hour": "h", "day": "D", "month": "M", "year": "Y"}
 _TIMES = TIMESTAMP_KINDS | {Kind.DATE}
 _VALUES = INTEGER_KINDS | STRING_KINDS | {Kind.BOOLEAN}
 _NO_VALUE = -(1 << 62)
-_ROWS = 200_000
+SAMPLED_ROWS = 200_000
 """Rows of each sampled file that are looked at."""
 _MOST_UNITS = 4_000_000
 _MOST_PARTITIONS = 10_000
@@ -250,7 +250,7 @@ class _Advisor:
         values, masks = [], {part: [np.zeros(0, np.bool_)] for part in self.parts.get(field.name, {})}
         for file in counted_items(self.chosen, "sampling", files=len(self.chosen)):
             names = {f.name for f in self.read.fields_of(file) if f.id == field.id}
-            sample = read_sample(self.read, file, names, _ROWS)
+            sample = read_sample(self.read, file, names, SAMPLED_ROWS)
             values += [batch.column(0) for batch in sample.as_table([field])]
             for part, found in masks.items():
                 found.append(sample.mask(part, self.schema.fields))

@@ -47,7 +47,7 @@ _FIRST, _LAST = "__paimon_first", "__paimon_last"
 """Where equal rows are, counted through the compared files: first those of the older state, then the newer one's."""
 _OWN = (_FIRST, _LAST, _COUNT)
 _BIGINT = AtomicType(Kind.BIGINT, nullable=False)
-_BATCH_ROWS = 65_536
+BATCH_ROWS = 65_536
 _MOST_FILES = 32
 """Deletion vectors that are read at a time."""
 
@@ -68,7 +68,7 @@ class States:
             yield from _rows_without_key(self)
             return
         spec, files = self.plan(self.before, self.after, (*self.schema.fields, _KIND))
-        yield from read_splits(spec, files, _BATCH_ROWS, threads=os.cpu_count() or 1)
+        yield from read_splits(spec, files, BATCH_ROWS, threads=os.cpu_count() or 1)
 
     def counts(self) -> tuple[int, int, int]:
         """How many rows were inserted, deleted and updated."""
@@ -117,7 +117,7 @@ class _Part:
             yield compared, list(files)
 
     def read(self, files: Sequence[PlannedFile]) -> Iterator[pa.RecordBatch]:
-        yield from read_splits(self.spec, files, _BATCH_ROWS, threads=os.cpu_count() or 1)
+        yield from read_splits(self.spec, files, BATCH_ROWS, threads=os.cpu_count() or 1)
 
     def count_alone(self) -> int:
         """The rows of partitions that are not compared."""
@@ -265,8 +265,8 @@ class _InPlaces:
 def _repeated(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     ends = np.cumsum(np.abs(to_numpy(rows.column(_COUNT))))
     plain = rows.select(range(rows.num_columns - 2))
-    for start in range(0, int(ends[-1]) if len(ends) else 0, _BATCH_ROWS):
-        at = np.searchsorted(ends, np.arange(start, min(start + _BATCH_ROWS, int(ends[-1]))), "right")
+    for start in range(0, int(ends[-1]) if len(ends) else 0, BATCH_ROWS):
+        at = np.searchsorted(ends, np.arange(start, min(start + BATCH_ROWS, int(ends[-1]))), "right")
         yield plain.take(from_numpy(at))
 
 

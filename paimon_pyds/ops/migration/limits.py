@@ -37,7 +37,7 @@ MAX_VALUES = 4_000_000
 MAX_FILES = 1_000_000
 MAX_RECORD = 2**20
 """Bytes of an Avro record. One with statistics of 10,000 columns has some 700 KiB."""
-_CHUNK = 2**20
+CHUNK_BYTES = 2**20
 _STRINGS = re.compile(rb'"[^"]*"')
 _DELTA_LENGTHS = 6
 _WIDTH = 16
@@ -64,9 +64,9 @@ def lines(io: FileIO, path: str) -> Iterator[bytes]:
     """The lines of a file of any length, without those that are blank. Raises UnsupportedError: one is too long."""
     rest = bytearray()
     with io.open_input(path) as file:
-        while data := file.read(_CHUNK):
+        while data := file.read(CHUNK_BYTES):
             rest += data
-            if len(rest) > MAX_TEXT + _CHUNK:
+            if len(rest) > MAX_TEXT + CHUNK_BYTES:
                 raise too_large(f"a JSON document of more than {human_bytes(MAX_TEXT)}", path)
             if b"\n" in data:
                 *whole, last = bytes(rest).split(b"\n")

@@ -28,7 +28,7 @@ from paimon_pyds.typing import Filter
 
 T = TypeVar("T")
 
-_TOGETHER = 4096
+BATCH_ROWS = 4096
 """Rows of a batch at most: those of `files` have long texts."""
 
 
@@ -164,7 +164,7 @@ def batches_of(
 
     for row in rows:
         held.append(row)
-        if len(held) == _TOGETHER:
+        if len(held) == BATCH_ROWS:
             yield batch()
             held = []
     if held:
@@ -173,7 +173,7 @@ def batches_of(
 
 def slices(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Entries, some at a time."""
-    return (entries.slice(at, _TOGETHER) for at in range(0, entries.num_rows, _TOGETHER))
+    return (entries.slice(at, BATCH_ROWS) for at in range(0, entries.num_rows, BATCH_ROWS))
 
 
 def kept_entries(request: Request, entries: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:

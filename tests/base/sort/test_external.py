@@ -101,7 +101,7 @@ def test_curves_lose_no_row_when_they_spill(kind: str, strategy: str) -> None:
 @pytest.mark.parametrize("most", [2, 3, 5])
 @pytest.mark.parametrize("kind", ["even", "few", "one", "reversed"])
 def test_more_runs_than_are_merged_at_once(monkeypatch: pytest.MonkeyPatch, kind: str, most: int) -> None:
-    monkeypatch.setattr(module, "_MOST_RUNS", most)
+    monkeypatch.setattr(module, "MAX_RUNS", most)
     merged: list[int] = []
     merge = module.merge_sorted
 

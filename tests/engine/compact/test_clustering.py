@@ -37,7 +37,7 @@ def test_writers_order_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     spill = ClusteredBucketWriter.spill
     monkeypatch.setattr(ClusteredBucketWriter, "spill", lambda writer: spilled.append(writer) or spill(writer))
     if spilling:
-        monkeypatch.setattr("paimon_pyds.engine.write.writer._OPEN_BYTES", 20_000)
+        monkeypatch.setattr("paimon_pyds.engine.write.writer.OPEN_BYTES", 20_000)
     options = {"clustering.columns": "price", "write-buffer-size": "64 kb", "target-file-row-num": "700"}
     table = pp.Table.create(tmp_path / "t", SCHEMA, options=options, partition_by=["day"])
     table.append(b for number in range(20) for b in rows(number * 200, 200).to_batches(max_chunksize=50))

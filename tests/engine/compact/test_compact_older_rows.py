@@ -279,7 +279,7 @@ def test_pages_of_all_types_of_keys_are_told_apart(
     table = pp.Table.create(tmp_path / "t", fields, primary_key=["k"], options=options)
     table.append(rows(range(100_000), 1))
     table.compact(full=True)
-    monkeypatch.setattr(key_set, "_MOST_FORMS", most)
+    monkeypatch.setattr(key_set, "MAX_TEXT_FORMS", most)
     traces, read = list[FileTrace](), key_task.read_wanted
 
     def read_noted(spec: Any, keys: Any, file: Any, trace: FileTrace, rows: int) -> Iterator[pa.RecordBatch]:

@@ -47,7 +47,7 @@ def test_a_table_is_its_model_after_each_step(
     if layout.get("write-only") and name in ("vectors", "first-row"):
         layout = {}  # readers would not see the rows
     key = ("id",) if whole else ("id", "q")
-    with tempfile.TemporaryDirectory() as directory, mock.patch.object(key_places, "_FEW", few):
+    with tempfile.TemporaryDirectory() as directory, mock.patch.object(key_places, "FEW_KEYS", few):
         table, model = create(f"{directory}/t", engine, key, **layout), Model(engine, key)
         for step, rows in steps:
             rows = fitting(rows, engine)

@@ -191,7 +191,7 @@ def test_threads_that_look_for_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
         return counting
 
-    monkeypatch.setattr(key_places, "_FEW", few)
+    monkeypatch.setattr(key_places, "FEW_KEYS", few)
     monkeypatch.setattr(key_places.os, "cpu_count", lambda: 64)
     for name in ("read_splits", "rows_with_keys"):
         monkeypatch.setattr(key_places, name, counted(getattr(key_places, name)))
@@ -253,7 +253,7 @@ _KEYS = {
 @pytest.mark.parametrize("few", [0, 1024], ids=["joined", "looked up"])
 @pytest.mark.parametrize("kind", sampled(_KEYS, 3))
 def test_keys_of_any_type_move(tmp_path: Path, kind: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_places, "_FEW", few)
+    monkeypatch.setattr(key_places, "FEW_KEYS", few)
     type_, values = _KEYS[kind]
     schema = pa.schema([("k", type_), ("second", pa.int32()), ("p", pa.int32())])
     for key in (["k"], ["k", "second"]):

@@ -65,7 +65,7 @@ def test_rows_are_those_of_a_scan(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["pk_dedup_mor", "pk_partitioned", "pk_all_types_key", "pk_bucket_key_subset"])
 def test_many_keys_are_looked_up_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_KEYS_AT_ONCE", 5)
+    monkeypatch.setattr(lookup, "KEYS_AT_ONCE", 5)
     table = Table.open(table_path(name))
     rows = table.scan().to_arrow()
     keys = _keys_of(table, rows, random.Random(1), 60)

@@ -114,7 +114,7 @@ def test_rows_that_are_no_longer_among_the_first_are_let_go(monkeypatch: pytest.
     table = Table.open(table_path("pk_dedup_mor"))
     held = []
     hold = top_n_run._MergedRows._hold
-    monkeypatch.setattr(top_n_run, "_BATCH_ROWS", 8)
+    monkeypatch.setattr(top_n_run, "BATCH_ROWS", 8)
     monkeypatch.setattr(
         top_n_run._MergedRows, "_hold", lambda self, *rows: (hold(self, *rows), held.append(self._held))
     )

@@ -55,10 +55,10 @@ _INDEXES = {
 def _searching() -> Iterator[None]:
     """Keys are searched however many of the rows may be wanted."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidate_keys, "_SEARCH_COST", 0.0)
-        patch.setattr(candidate_keys, "_CANDIDATE_COST", 0.0)
-        patch.setattr(candidate_keys, "_FILE_ROWS", 0)
-        patch.setattr(candidate_keys, "_FEW_PER_KEY", 0)
+        patch.setattr(candidate_keys, "SEARCH_COST", 0.0)
+        patch.setattr(candidate_keys, "CANDIDATE_COST", 0.0)
+        patch.setattr(candidate_keys, "SEARCH_START_ROWS", 0)
+        patch.setattr(candidate_keys, "FEW_ROWS_PER_KEY", 0)
         yield
 
 

@@ -135,7 +135,7 @@ def test_what_java_spills_with_another_codec_is_read(tmp_path: Path) -> None:
 
 
 def test_batches_of_all_runs_fit_what_may_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merged_files, "_HELD_BYTES", 1 << 17)
+    monkeypatch.setattr(merged_files, "HELD_BYTES", 1 << 17)
     read: list[int] = []
     read_file = merged_files.read_file
 

@@ -351,7 +351,7 @@ def test_one_worker_gives_the_same(tmp_path: Path) -> None:
 def test_more_pairs_than_are_held_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from paimon_pyds.engine.rowlevel import merge_rows
 
-    monkeypatch.setattr(merge_rows, "_MAX_PAIRS", 7)
+    monkeypatch.setattr(merge_rows, "MAX_ROW_PAIRS", 7)
     table = create(tmp_path)
     table.append(pa.table({"p": ["x"] * 30, "k": [n % 3 for n in range(30)], "v": range(30), "s": ["a"] * 30}, SCHEMA))
     source = pa.table({"k": [0, 1, 1, 5], "v": [1, 100, 1, 1]})

@@ -35,7 +35,10 @@ from support.table_world import POOLS, SEEDS, Pools
 def _sifting(part: int = 1 << 14) -> Iterator[None]:
     """Plans sift each manifest, so many records at a time."""
     METADATA_CACHE.clear()
-    with mock.patch.object(plan_module, "_MANY_BYTES", 0), mock.patch.object(manifest_codec, "_PART", part):
+    with (
+        mock.patch.object(plan_module, "MANY_MANIFEST_BYTES", 0),
+        mock.patch.object(manifest_codec, "PART_RECORDS", part),
+    ):
         yield
 
 

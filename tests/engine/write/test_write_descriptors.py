@@ -26,7 +26,7 @@ import numpy as np, pyarrow as pa, pyarrow.compute as pc
 import paimon_pyds as pp
 from paimon_pyds.engine.write import writer
 
-writer._BUFFER_BYTES, writer._ROUTE_BYTES = 300_000, 60_000
+writer.BUFFER_BYTES, writer.ROUTE_BYTES = 300_000, 60_000
 path, format, vectors = sys.argv[1:]
 options = {"bucket": "2", "bucket-key": "id", "file.format": format, "file-index.bitmap.columns": "v"}
 options["deletion-vectors.enabled"] = vectors
@@ -71,8 +71,8 @@ def _table(path: Path, **options: str) -> tuple[pp.Table, pa.Table]:
 
 def _written(table: pp.Table, rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Files written, and how many were open at once, where little fits the memory."""
-    monkeypatch.setattr(writer, "_BUFFER_BYTES", 30_000)
-    monkeypatch.setattr(writer, "_ROUTE_BYTES", 5_000)
+    monkeypatch.setattr(writer, "BUFFER_BYTES", 30_000)
+    monkeypatch.setattr(writer, "ROUTE_BYTES", 5_000)
     most = 0
     with TableWriter(table.write_context()) as out:
         for at in range(0, rows.num_rows, 100):

@@ -28,9 +28,9 @@ def test_rows_of_many_partitions_and_buckets(tmp_path: Path) -> None:
 
 
 def test_open_files_are_closed_early_when_they_hold_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_GATHER_ROWS", 50)
-    monkeypatch.setattr(writer, "_OPEN_BYTES", 20_000)
-    monkeypatch.setattr(writer, "_ROUTE_BYTES", 1)
+    monkeypatch.setattr(writer, "GATHER_ROWS", 50)
+    monkeypatch.setattr(writer, "OPEN_BYTES", 20_000)
+    monkeypatch.setattr(writer, "ROUTE_BYTES", 1)
     table = pp.Table.create(tmp_path / "t", pa.schema([("p", pa.int32()), ("v", pa.int64())]), partition_by=["p"])
     held = []
     write = rolling.RollingWriter.write

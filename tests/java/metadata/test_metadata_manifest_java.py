@@ -76,7 +76,7 @@ def java_schemas(paths: list[Path]) -> set[str]:
 
 @pytest.mark.parametrize("one_by_one", [0, 10**9], ids=["at once", "one by one"])
 def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
-    monkeypatch.setattr(manifest_codec, "_ONE_BY_ONE", one_by_one)
+    monkeypatch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", one_by_one)
     used = 0
     original = manifest_codec._walk_manifest
 

@@ -226,8 +226,8 @@ def test_a_key_is_in_one_bucket(
 )
 def test_a_map_of_keys_is_a_dict(known: list[list[int]], added: list[list[int]], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("paimon_pyds.keys.bucket.key_buckets._BLOCK_KEYS", block)
-        patch.setattr("paimon_pyds.keys.bucket.key_buckets._FEW_KEYS", block)
+        patch.setattr("paimon_pyds.keys.bucket.key_buckets.BLOCK_KEYS", block)
+        patch.setattr("paimon_pyds.keys.bucket.key_buckets.FEW_KEYS", block)
         files = [(300 * bucket, partial(np.array, hashes, np.int32)) for bucket, hashes in enumerate(known)]
         model = {number: 300 * bucket for bucket, hashes in reversed([*enumerate(known)]) for number in hashes}
         keys = KeyBuckets.of(files, sum(map(len, known)))

@@ -54,7 +54,7 @@ def test_dense_keys_are_told_by_their_ends(type_: str, data: st.DataObject) -> N
     keys = data.draw(st.lists(_KEYS[type_], min_size=1))
     field, rows = _rows(type_, [*keys, *data.draw(st.lists(_KEYS[type_]))])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_set, "_FEW", 0)
+        patch.setattr(key_set, "FEW_KEYS", 0)
         wanted = KeySet.of([field], _rows(type_, keys)[1])
         found = [matches(wanted.listed_for(count), rows) for count in (1, 10**9)]
     exact = wanted.matches(rows)
@@ -72,7 +72,7 @@ def test_texts_that_are_not_utf8_are_not_listed(rows: int) -> None:
 def test_texts_of_char_are_listed_with_any_blanks(keys: list[str], values: list[str], most: int) -> None:
     field, rows = _rows("CHAR(3)", values)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_set, "_MOST_FORMS", most)
+        patch.setattr(key_set, "MAX_TEXT_FORMS", most)
         listed = KeySet.of([field], _rows("CHAR(3)", keys)[1]).listed
     assert listed is not Const.TRUE
     bare = {key.rstrip(" ") for key in keys}

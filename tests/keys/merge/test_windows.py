@@ -118,7 +118,7 @@ def test_a_composite_key_is_compared_column_after_column() -> None:
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row", "partial-update"])
 def test_very_many_versions_of_one_key_take_little_memory(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows_module, "_FOLD_ROWS", 100)
+    monkeypatch.setattr(windows_module, "FOLD_ROWS", 100)
     merger = RowMerger(TableSchema(0, (), 0, primary_keys=("k",), options={"merge-engine": engine}))
 
     def reading(parity: int) -> Iterator[pa.RecordBatch]:

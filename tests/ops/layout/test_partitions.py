@@ -123,7 +123,7 @@ def test_recorded_filters_choose(tmp_path: Path) -> None:
 def test_few_rows_of_a_sample_stand_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from paimon_pyds.ops.layout import partitions
 
-    monkeypatch.setattr(partitions, "_ROWS", 300)
+    monkeypatch.setattr(partitions, "SAMPLED_ROWS", 300)
     found = _choices(_table(tmp_path / "t", _rows(6000, 60)).index.advise_partition(files=4))
     assert found["id"].partitions == 6000
     assert found["note"].partitions > 5000

@@ -189,7 +189,7 @@ def test_rows_that_do_not_fit_into_memory_are_sorted_on_disk(tmp_path: Path, mon
     rows = pa.table({"a": [*range(5_000), *[7] * 9_000], "b": [*map(str, range(5_000)), *["7"] * 9_000]}, schema)
     table.append(rows)
     table.overwrite(rows.slice(10))
-    monkeypatch.setattr(diff_rows, "_BATCH_ROWS", 1_000)
+    monkeypatch.setattr(diff_rows, "BATCH_ROWS", 1_000)
     found = table.snapshots.diff(1, 2)
     assert sorted(found.to_arrow()["a"].to_pylist()) == list(range(10))
     summary = table.snapshots.diff(2, 1).summary()
@@ -236,7 +236,7 @@ def test_very_many_buckets_that_a_key_may_be_in_are_refused(tmp_path: Path, monk
     for value in (1, 2):
         table.append(pa.table({"k": [0, 9, 1, 8, 2, 7, 3, 6, 4, 5], "v": [value] * 10}, schema))
     assert table.snapshots.diff(1, 2).summary().rows_updated == 10
-    monkeypatch.setattr(candidate_keys, "_MOST_BUCKETS", 4)
+    monkeypatch.setattr(candidate_keys, "MAX_BUCKETS", 4)
     with pytest.raises(UnsupportedError, match="buckets: too many"):
         table.snapshots.diff(1, 2).to_arrow()
 
@@ -286,7 +286,7 @@ def test_what_is_shown(tmp_path: Path) -> None:
 
 def test_rows_without_a_key_come_in_the_order_of_scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are gone first, however many there are: then a copy with a key can take them as they come."""
-    monkeypatch.setattr(diff_rows, "_BATCH_ROWS", 5)
+    monkeypatch.setattr(diff_rows, "BATCH_ROWS", 5)
     schema = pa.schema([("p", pa.int32()), ("id", pa.int64()), ("s", pa.string())])
     table = pp.Table.create(tmp_path / "t", schema, partition_by="p", options={"sort-spill-buffer-size": "1 b"})
     for day in range(6):

@@ -192,7 +192,7 @@ def test_texts_with_commas_are_one_value(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_lines_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_CHUNK", 7)
+    monkeypatch.setattr(limits, "CHUNK_BYTES", 7)
     for text in (b"", b"\n\n", b"a", b"a\n", b"a\nbc\n\n \ndef" * 5, b"x" * 50 + b"\n" + b"y" * 13):
         (tmp_path / "f").write_bytes(text)
         expected = [line for line in text.split(b"\n") if line.strip()]

@@ -102,7 +102,7 @@ def test_filters_keep_files_closed(table: pp.Table, monkeypatch: pytest.MonkeyPa
 
 
 def test_rows_come_in_batches(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_scan, "_TOGETHER", 2)
+    monkeypatch.setattr(system_scan, "BATCH_ROWS", 2)
     sizes = [batch.num_rows for batch in table.system.scan("files").to_batches()]
     assert max(sizes) <= 2
     assert sum(sizes) == 6
