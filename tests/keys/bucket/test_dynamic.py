@@ -340,7 +340,7 @@ def test_rows_without_a_hash_index_are_no_place_for_new_keys(tmp_path: Path) -> 
     (message,) = _written(table, [_rows(range(5))], [None])
     table.commit([CommitMessage(tuple(replace(bucket, hashes=None) for bucket in message.buckets))])
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(CorruptFileError, match="bucket 0 has rows, and no hash index"):
+    with pytest.raises(CorruptFileError, match="bucket 0 has rows, but no hash index"):
         table.append(_rows(range(5)))
     assert sorted(tmp_path.rglob("*")) == before
     table.overwrite(_rows(range(7)))
