@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument(
-        "--only", default="writing,scanning,points,index,rows,keys,layout,planning,stores,importing,spark"
+        "--only", default="writing,scanning,points,index,rows,keys,layout,planning,partitions,stores,importing,spark"
     )
     # "maintenance" is run by its name only: a table of 1,000 snapshots takes minutes to make.
     parser.add_argument("--before", type=Path, help="another checkout: compare with its cases instead of the peers'")

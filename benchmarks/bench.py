@@ -17,6 +17,7 @@ from benchmarks import (
     cases_keys,
     cases_layout,
     cases_maintenance,
+    cases_partitions,
     cases_rows,
     cases_stores,
     files100k,
@@ -188,6 +189,9 @@ class Bench:
 
     def maintenance(self) -> None:
         cases_maintenance.section(self)
+
+    def partitions(self) -> None:
+        cases_partitions.section(self)
 
     def stores(self) -> None:
         cases_stores.section(self)

@@ -6,7 +6,15 @@ import json
 import sys
 from typing import Any
 
-from benchmarks import cases_index, cases_keys, cases_layout, cases_maintenance, cases_rows, cases_stores
+from benchmarks import (
+    cases_index,
+    cases_keys,
+    cases_layout,
+    cases_maintenance,
+    cases_partitions,
+    cases_rows,
+    cases_stores,
+)
 from benchmarks.clock import computed, median_of, peak_mib, timed
 from benchmarks.data import RARE_CODE, batches
 from benchmarks.registry import CASES, case, ours, ours_new, rust, rust_new, rust_read, size_of
@@ -118,7 +126,7 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
     return {"seconds": seconds, "splits": splits}
 
 
-MODULES = (cases_index, cases_keys, cases_layout, cases_maintenance, cases_rows, cases_stores)
+MODULES = (cases_index, cases_keys, cases_layout, cases_maintenance, cases_partitions, cases_rows, cases_stores)
 """Imported to register their cases."""
 
 

@@ -232,6 +232,13 @@ class SmallFiles(Protocol):
         """What `decode` gave of several files as one batch of ``arrow_schema(fields)``. Raises CorruptFileError."""
 
 
+class SmallFileEncoder(Protocol):
+    """Encodes files of few rows that have the same columns."""
+
+    def encode(self, batch: pa.RecordBatch, path: str) -> bytes | None:
+        """A file with these rows; None where only a `FormatWriter` writes it. Raises SchemaError: as its ``write``."""
+
+
 class FormatWriter(Protocol):
     """One data file being written. All methods raise StorageError when it can't be."""
 
@@ -314,6 +321,13 @@ class FileFormat:
         """A decoder of small files' columns; only where `FormatTraits.small_file` is not 0."""
         decoder: SmallFiles = _loaded(f"{self.name}.small_files.SmallFiles")(fields)
         return decoder
+
+    def small_encoder(self, fields: Sequence[DataField], options: Mapping[str, str]) -> SmallFileEncoder | None:
+        """An encoder of files of few rows; None where the format has none. Raises as `open_writer`."""
+        if not self.traits.small_file:
+            return None
+        encoder: SmallFileEncoder = _loaded(f"{self.name}.small_encoder.SmallFileEncoder")(fields, options)
+        return encoder
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""

@@ -13,17 +13,18 @@ Spark SQL holds -0.0 and 0.0 for equal and Java holds them apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Flags, from_numpy, pc, to_numpy
+from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, is_true, pc, to_numpy
+from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.row import EMPTY_ROW, encode_row
+from paimon_pyds.base.row import EMPTY_ROW, encode_row, encode_rows
 from paimon_pyds.base.row.simple_stats import SimpleStats
-from paimon_pyds.base.types import AtomicType, DataField, DataType, is_system_name, scalar_to_internal
+from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, is_system_name, scalar_to_internal
 from paimon_pyds.base.types.kinds import BINARY_KINDS, NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.format import TRAITS, FormatTraits
@@ -35,6 +36,8 @@ _DEFAULT_MODE = "truncate(16)"
 _SYSTEM_MODE = "truncate(128)"
 _TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)", re.ASCII)
 _MAX_CODE_POINT = 0x10FFFF
+_NUMBERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+"""By bits of a value: what numbers, days and times compare as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +168,46 @@ class _Column:
             try:
                 low, high = scalar_to_internal(both["min"]), scalar_to_internal(both["max"])
             except UnicodeDecodeError:
-                raise SchemaError(
-                    f"column {self.field.name!r} holds a text that is not UTF-8", hint="write it as BINARY"
-                ) from None
+                raise _not_utf8(self.field) from None
         if low is None:
             return
         # Internal values compare as the columns do; text by code points, which is the order of its UTF-8 bytes.
         self.minimum = low if self.minimum is None else min(self.minimum, low)
         self.maximum = high if self.maximum is None else max(self.maximum, high)
+
+    def of_parts(self, array: pa.Array, starts: Int64s) -> tuple[pa.Array, pa.Array, Sequence[int | None]]:
+        """The least and the greatest value and the number of NULLs of each part of an array."""
+        count = len(starts)
+        if not self.counts:
+            return (*(pa.nulls(count, _bounds_type(self.field.type)),) * 2, [None] * count)
+        nulls = [0] * count
+        if array.null_count:
+            nulls = np.add.reduceat(is_true(array.is_null()).astype(np.int64), starts).tolist()
+        if not self.bounds or array.null_count == len(array):
+            return (*(pa.nulls(count, _bounds_type(self.field.type)),) * 2, nulls)
+        parts = np.arange(count)
+        if array.null_count:
+            rows = np.flatnonzero(is_true(array.is_valid()))
+            of_rows = np.searchsorted(starts, rows, "right") - 1
+            starts = np.flatnonzero(np.diff(of_rows, prepend=-1))
+            parts, array = of_rows[starts], array.drop_null()
+        low, high = _bounds_of_parts(array, starts)
+        if isinstance(low, pa.StringArray):
+            low, high = self._shortened_texts(low, high)
+        if len(parts) < count:
+            places = np.full(count, len(parts))
+            places[parts] = np.arange(len(parts))
+            indices = arrow_array(places, mask=places == len(parts))
+            low, high = low.take(indices), high.take(indices)
+        return low, high, nulls
+
+    def _shortened_texts(self, low: pa.StringArray, high: pa.StringArray) -> tuple[pa.Array, pa.Array]:
+        try:
+            texts = zip(low.to_pylist(), high.to_pylist(), strict=True)
+        except UnicodeDecodeError:
+            raise _not_utf8(self.field) from None
+        pairs = [_shortened(*pair, self.length) for pair in texts]
+        return tuple(arrow_array([pair[i] for pair in pairs], low.type) for i in range(2))
 
     def finish(self) -> ColumnStats:
         if not self.counts:
@@ -185,6 +220,32 @@ class _Column:
                 low = high if low is None else low
             low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
         return ColumnStats(self.field, *_shortened(low, high, self.length), self.nulls)
+
+
+def _not_utf8(field: DataField) -> SchemaError:
+    return SchemaError(f"column {field.name!r} holds a text that is not UTF-8", hint="write it as BINARY")
+
+
+def _bounds_of_parts(values: pa.Array, starts: Int64s) -> tuple[pa.Array, pa.Array]:
+    """The least and the greatest value of each part, NaN the greatest, zeros widened; no value is NULL."""
+    type_ = values.type
+    if pa.types.is_floating(type_):
+        numbers = to_numpy(values)
+        with np.errstate(invalid="ignore"):
+            low, high = np.fmin.reduceat(numbers, starts), np.maximum.reduceat(numbers, starts)
+        low[low == 0], high[high == 0] = -0.0, 0.0
+        low[np.isnan(low)], high[np.isnan(high)] = np.nan, np.nan  # the one that Java has, whatever the bits were
+        return from_numpy(low), from_numpy(high)
+    plain = _NUMBERS.get(type_.bit_width) if pa.types.is_primitive(type_) else None
+    if plain is not None or pa.types.is_boolean(type_):
+        numbers = to_numpy(values.view(plain or type_))
+        bounds = (from_numpy(each.reduceat(numbers, starts)) for each in (np.minimum, np.maximum))
+        return tuple(bound.view(type_) for bound in bounds)
+    part = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+    rows = pa.RecordBatch.from_arrays([from_numpy(part), values], names=["part", "value"])
+    order = to_numpy(pc.sort_indices(rows, sort_keys=[("part", "ascending"), ("value", "ascending")]))
+    ends = np.append(starts[1:], len(values)) - 1
+    return values.take(from_numpy(order[starts])), values.take(from_numpy(order[ends]))
 
 
 def _shortened(low: Any, high: Any, length: int) -> tuple[Any, Any]:
@@ -263,6 +324,22 @@ class StatsCollector:
         """The statistics of each column, over all batches."""
         return [column.finish() for column in self._columns]
 
+    def of_parts(
+        self, batch: pa.RecordBatch, starts: Int64s, *, dense: bool = True
+    ) -> tuple[list[SimpleStats], tuple[str, ...] | None]:
+        """What `encode_stats` would give of each part of a batch, and the columns that it names for all of them.
+
+        ``starts``: the row where each part begins; 0 first, no part is empty. ``dense``: as of `encode_stats`.
+        """
+        columns = [(c, array) for c, array in zip(self._columns, batch.columns, strict=True) if c.counts or not dense]
+        names = tuple(c.field.name for c, _ in columns) if len(columns) < len(self._columns) else None
+        if not columns:
+            return [KEY_STATS_EMPTY] * len(starts), names
+        lows, highs, nulls = zip(*(c.of_parts(array, starts) for c, array in columns), strict=True)
+        types = _stored_types(c.field for c, _ in columns)
+        rows = (encode_rows(bounds, types, arity=True).to_pylist() for bounds in (lows, highs))
+        return [SimpleStats(*each) for each in zip(*rows, zip(*nulls, strict=True), strict=True)], names
+
 
 def encode_stats(columns: Sequence[ColumnStats], *, dense: bool = True) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """The manifest form: (``_VALUE_STATS``, ``_VALUE_STATS_COLS``).
@@ -271,9 +348,7 @@ def encode_stats(columns: Sequence[ColumnStats], *, dense: bool = True) -> tuple
     otherwise all columns are stored, unknown ones with null for everything.
     """
     kept = [c for c in columns if not (dense and c.is_none)]
-    # Nested columns have no bounds: their field is always NULL, which looks the same for every type.
-    types = [AtomicType(Kind.BIGINT) if t.kind in NESTED_KINDS else t for t in (c.field.type for c in kept)]
-    types = [type_.with_nullable(True) for type_ in types]
+    types = _stored_types(c.field for c in kept)
     encoded = SimpleStats(
         encode_row([c.minimum for c in kept], types),
         encode_row([c.maximum for c in kept], types),
@@ -281,3 +356,14 @@ def encode_stats(columns: Sequence[ColumnStats], *, dense: bool = True) -> tuple
     )
     names = tuple(c.field.name for c in kept)
     return encoded, names if dense and len(kept) < len(columns) else None
+
+
+def _stored_types(fields: Iterable[DataField]) -> list[DataType]:
+    """The types of the rows that statistics are stored as. Nested columns have no bounds: their field is always NULL,
+    which looks the same for every type."""
+    types = (field.type for field in fields)
+    return [AtomicType(Kind.BIGINT) if t.kind in NESTED_KINDS else t.with_nullable(True) for t in types]
+
+
+def _bounds_type(type_: DataType) -> pa.DataType:
+    return arrow_type(_stored_types([DataField(0, "bound", type_)])[0])

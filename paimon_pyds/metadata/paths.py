@@ -17,11 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import array
 from paimon_pyds.base.options.option import Kind, comma_separated, parse_value
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.row import decode_row
+from paimon_pyds.base.row import decode_rows
 from paimon_pyds.base.secrets import RedactedDict
-from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types import DataField, scalar_to_internal
 from paimon_pyds.base.types.java_text import partition_text
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
 from paimon_pyds.storage import normalise_location, scheme_of
@@ -85,10 +88,18 @@ def partition_names(fields: Sequence[DataField], values: Sequence[Any], options:
 
 def partition_directory(schema: TableSchema, partition: bytes) -> str:
     """The directory of a partition, ``k=v/k2=v2``; empty for a table without partitions."""
+    [directory] = partition_directories(schema, [partition])
+    return directory
+
+
+def partition_directories(schema: TableSchema, partitions: Sequence[bytes]) -> list[str]:
+    """The directories of partitions, as `partition_directory`."""
     fields = schema.partition_fields
     if not fields:
-        return ""
-    return partition_path(fields, decode_row(partition, [f.type for f in fields]), schema.options)
+        return [""] * len(partitions)
+    columns = decode_rows(array(partitions, pa.binary()), [f.type for f in fields], arity=True)
+    rows = zip(*([scalar_to_internal(value) for value in column] for column in columns), strict=True)
+    return [partition_path(fields, row, schema.options) for row in rows]
 
 
 def checked_name(name: str, what: str = "file") -> str:

@@ -22,7 +22,8 @@ from paimon_pyds.base.types import arrow_schema
 from paimon_pyds.engine.write.conform import default_value, match_columns
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.engine.write.nested import find_name
-from paimon_pyds.engine.write.writer import Router, hash_index
+from paimon_pyds.engine.write.router import Router
+from paimon_pyds.engine.write.writer import hash_index
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner
 from paimon_pyds.keys.bucket.dynamic import DynamicBuckets, KeyShare, assigner_channels, assigner_of

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, one_batch, pc, scalar
+from paimon_pyds.base.arrays import array, from_numpy, one_batch, pc, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import phase
 from paimon_pyds.engine.commit.conflicts import Conflicts, read_base_files
@@ -32,7 +33,7 @@ from paimon_pyds.engine.commit.publisher import (
     replaced_since,
 )
 from paimon_pyds.errors import CommitConflictError, CommitError, SnapshotNotFoundError
-from paimon_pyds.metadata.commit_message import BucketFiles, Changes, Increment
+from paimon_pyds.metadata.commit_message import Changes, Increment
 from paimon_pyds.metadata.intents import rolling_back_to
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
@@ -288,11 +289,11 @@ class _Commit:
         if move is None:
             return
         added = {id(bucket): bucket for bucket in self.increment.added}
-        free: dict[PartitionBucket, int] = {}
+        free = _next_sequences(live)
         for bucket in sorted(self.increment.added, key=lambda b: b.sequence_numbers[0]):
             key, (first, last) = PartitionBucket(bucket.partition, bucket.bucket), bucket.sequence_numbers
             if last >= first and bucket.bucket != POSTPONE_BUCKET:
-                by = max(0, free.get(key, _next_sequence(live, bucket)) - first)
+                by = max(0, free.get(key, 0) - first)
                 origin = bucket.origin
                 if by or origin is None or (origin.snapshot_id, origin.delta_manifest_list) != now:
                     added[id(bucket)] = move(bucket, by)
@@ -324,8 +325,9 @@ class _Commit:
         tracking = bool(self.options.get("row-tracking.enabled"))
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
+        free = {} if numbered else _next_sequences(live)
         for bucket in self.increment.added:
-            sequence = _next_sequence(live, bucket) if bucket.total_buckets > 0 else 0
+            sequence = free.get(PartitionBucket(bucket.partition, bucket.bucket), 0)
             for file in bucket.files:
                 if numbered:
                     pass  # its rows have their numbers
@@ -403,15 +405,19 @@ def _rows(entries: pa.RecordBatch) -> int:
     return pc.sum(entries["row_count"]).as_py() or 0
 
 
-def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
-    """One past the highest sequence number of a bucket's live files."""
-    if live is None:
-        return 0
-    mine = pc.and_(
-        pc.equal(live["bucket"], bucket.bucket), pc.equal(live["partition"], scalar(bucket.partition, pa.binary()))
-    )
-    highest = pc.max(live["max_sequence_number"].filter(mine)).as_py()
-    return 0 if highest is None else highest + 1
+def _next_sequences(live: pa.RecordBatch | None) -> dict[PartitionBucket, int]:
+    """One past the highest sequence number of each bucket's live files."""
+    if live is None or not live.num_rows:
+        return {}
+    coded = live["partition"].dictionary_encode()
+    codes, buckets = to_numpy(coded.indices), to_numpy(live["bucket"])
+    order = np.lexsort((buckets, codes))
+    codes, buckets = codes[order], buckets[order]
+    starts = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(buckets) != 0)))
+    highest = np.maximum.reduceat(to_numpy(live["max_sequence_number"])[order], starts)
+    partitions = coded.dictionary.take(from_numpy(codes[starts])).to_pylist()
+    found = zip(map(PartitionBucket, partitions, buckets[starts].tolist()), (highest + 1).tolist(), strict=True)
+    return dict(found)
 
 
 def _changed_in(file: DataFile, snapshot_id: int) -> DataFile:

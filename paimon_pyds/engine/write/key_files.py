@@ -36,14 +36,8 @@ class SortedRunWriter(RollingWriter):
     ) -> None:
         own = context.of_changelog(level) if changelog else context.at_level(level)
         super().__init__(own, directory, threads, lambda: _SortedRows(own, level))
-        fields = own.layout.physical
-        self._schema = arrow_schema(fields)
-        keys = {key_column(name): name for name in context.schema.trimmed_primary_keys}
-        self._sources = [keys.get(field.name, field.name) for field in fields]
-        aggregates = own.options.get("merge-engine") in ("partial-update", "aggregation")
-        self._summed = [f for f in own.schema.fields if aggregates and f.type.kind is Kind.DECIMAL]
-        trims = traits_of(own.file_suffix).trims_char and not changelog
-        self._order = _OrderWithoutBlanks(own) if trims and _has_char_key(own) else None
+        self._rows = KeyFileRows(own)
+        self._order = _OrderWithoutBlanks(own) if keys_lose_blanks(own) and not changelog else None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the table's columns, by name; others are left out.
@@ -56,10 +50,26 @@ class SortedRunWriter(RollingWriter):
         """
         if self._order is not None:
             self._order.check(batch)
+        super().write(self._rows.of(batch))
+
+
+class KeyFileRows:
+    """Merged rows as files hold them. ``context``: the table as it is written to, with the options of the level."""
+
+    def __init__(self, context: WriteContext) -> None:
+        fields = context.layout.physical
+        self._schema = arrow_schema(fields)
+        keys = {key_column(name): name for name in context.schema.trimmed_primary_keys}
+        self._sources = [keys.get(field.name, field.name) for field in fields]
+        aggregates = context.options.get("merge-engine") in ("partial-update", "aggregation")
+        self._summed = [f for f in context.schema.fields if aggregates and f.type.kind is Kind.DECIMAL]
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of files, from those of `SortedRunWriter.write`. Raises SchemaError: as that does."""
         for field in self._summed:
             _check_precision(batch.column(field.name), field)
         columns = [batch.column(name) for name in self._sources]  # a key has the values of the column it is of
-        super().write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 def _check_precision(values: pa.Array, field: DataField) -> None:
@@ -74,9 +84,10 @@ def _check_precision(values: pa.Array, field: DataField) -> None:
             )
 
 
-def _has_char_key(context: WriteContext) -> bool:
-    """Whether a column of the key is a CHAR."""
-    return any(field.type.kind is Kind.CHAR for field in context.key_fields)
+def keys_lose_blanks(context: WriteContext) -> bool:
+    """Whether a column of the key is a CHAR, and the file format gives it without the blanks at its end."""
+    trims = traits_of(context.file_suffix).trims_char
+    return trims and any(field.type.kind is Kind.CHAR for field in context.key_fields)
 
 
 class _OrderWithoutBlanks:

@@ -261,42 +261,8 @@ class _OpenFile:
         return self._writer.close()
 
     def _meta(self, size: int, container: bytes | None) -> DataFile:
-        context = self._context
-        embedded: bytes | None = None
-        extra: tuple[str, ...] = ()
-        if container is not None:
-            tell_of_size(context.root, context.index_specs, self.rows, size, len(container))
-            if len(container) > context.options.get("file-index.in-manifest-threshold"):
-                context.io.write_bytes(self._index_path, container)
-                extra = (self._index_path.rpartition("/")[2],)
-            else:
-                embedded = container
-        stats, columns = encode_stats(self._stats.finish(), dense=context.options.get("metadata.stats-dense-store"))
-        rows = self._collector.finish()
-        return DataFile(
-            file_name=self._path.rpartition("/")[2],
-            file_size=size,
-            row_count=self.rows,
-            min_key=rows.min_key,
-            max_key=rows.max_key,
-            key_stats=rows.key_stats,
-            value_stats=stats,
-            min_sequence_number=rows.min_sequence_number,
-            max_sequence_number=rows.max_sequence_number,
-            schema_id=context.schema.id,
-            level=rows.level,
-            extra_files=extra,
-            creation_time=clock_now_ms(),
-            delete_row_count=rows.delete_row_count,
-            embedded_index=embedded,
-            file_source=context.file_source,
-            value_stats_cols=columns,
-            write_cols=context.layout.written_columns,
-        )
-
-    @property
-    def _index_path(self) -> str:
-        return f"{self._path}.index"
+        stats = encode_stats(self._stats.finish(), dense=self._context.options.get("metadata.stats-dense-store"))
+        return data_file(self._context, self._path, (size, self.rows), container, stats, self._collector.finish())
 
     def abort(self) -> None:
         for queue in (self._encode, self._measure):
@@ -307,7 +273,64 @@ class _OpenFile:
                     future.exception()  # wait; the error that led here is the one to report
             queue.pending.clear()
         self._writer.abort()
-        discard(self._context.io, [self._path, self._index_path])
+        discard(self._context.io, [self._path, index_path(self._path)])
+
+
+def index_path(path: str) -> str:
+    """Where a data file's indexes are that are too large for its manifest."""
+    return f"{path}.index"
+
+
+def data_file(
+    context: WriteContext,
+    path: str,
+    sizes: tuple[int, int],
+    container: bytes | None,
+    stats: tuple[SimpleStats, tuple[str, ...] | None],
+    rows: RowMetadata,
+) -> DataFile:
+    """The manifest's entry of a file that is written, with its indexes: in the entry, or in a file that this writes.
+
+    Args:
+        context: the table as it is written to.
+        path: of the data file.
+        sizes: bytes and rows of the data file.
+        container: its indexes; None without any.
+        stats: of its columns, as `encode_stats` gives them.
+        rows: what else its rows are.
+
+    Raises StorageError: the indexes can't be written.
+    """
+    size, row_count = sizes
+    embedded: bytes | None = None
+    extra: tuple[str, ...] = ()
+    if container is not None:
+        tell_of_size(context.root, context.index_specs, row_count, size, len(container))
+        if len(container) > context.options.get("file-index.in-manifest-threshold"):
+            context.io.write_bytes(index_path(path), container)
+            extra = (index_path(path).rpartition("/")[2],)
+        else:
+            embedded = container
+    return DataFile(
+        file_name=path.rpartition("/")[2],
+        file_size=size,
+        row_count=row_count,
+        min_key=rows.min_key,
+        max_key=rows.max_key,
+        key_stats=rows.key_stats,
+        value_stats=stats[0],
+        min_sequence_number=rows.min_sequence_number,
+        max_sequence_number=rows.max_sequence_number,
+        schema_id=context.schema.id,
+        level=rows.level,
+        extra_files=extra,
+        creation_time=clock_now_ms(),
+        delete_row_count=rows.delete_row_count,
+        embedded_index=embedded,
+        file_source=context.file_source,
+        value_stats_cols=stats[1],
+        write_cols=context.layout.written_columns,
+    )
 
 
 class DirectWriter:

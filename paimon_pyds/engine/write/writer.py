@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import from_numpy, one_batch, pc, to_numpy
-from paimon_pyds.base.row import EMPTY_ROW, encode_rows
+from paimon_pyds.base.arrays import from_numpy, one_batch
 from paimon_pyds.base.sort.spill import SpillFile, spill_codec
 from paimon_pyds.engine.write.bucket_writer import BucketWriter, open_bucket_writer
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.engine.write.incoming import IncomingRows
+from paimon_pyds.engine.write.key_files import keys_lose_blanks
 from paimon_pyds.engine.write.rolling import WriterThreads
+from paimon_pyds.engine.write.router import Router
 from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
+from paimon_pyds.engine.write.small_files import SMALL_ROWS, AppendedRows, SmallFilesWriter
 from paimon_pyds.errors import StorageError
-from paimon_pyds.keys.bucket import BucketAssigner, PartitionedRows, bucket_assigner
+from paimon_pyds.keys.bucket import BucketAssigner, bucket_assigner
 from paimon_pyds.keys.bucket.assigner import OneBucket, PlacedRows
 from paimon_pyds.keys.bucket.dynamic import AssignedBuckets, DynamicBuckets, IndexedBuckets, KeyShare
 from paimon_pyds.keys.bucket.hash_index import HashIndex
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, KeyHashes, WriteOrigin
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.paths import partition_directory
-from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET, partition_directories
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
 
@@ -64,13 +64,23 @@ class _Gathered:
     rows: int = 0
     size: int = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return self.size - sum(_piece_bytes(batch) for batch in self.batches)
+
     def add(self, batch: pa.RecordBatch) -> None:
         self.batches.append(batch)
         self.rows += batch.num_rows
-        self.size += batch.nbytes + _PIECE_BYTES * (batch.num_columns + 1)
+        self.size += batch.nbytes + _piece_bytes(batch)
 
     def joined(self) -> pa.RecordBatch:
         return self.batches[0] if len(self.batches) == 1 else one_batch(pa.Table.from_batches(self.batches))
+
+
+def _piece_bytes(batch: pa.RecordBatch) -> int:
+    """What the arrays of a batch cost besides their values."""
+    return _PIECE_BYTES * (int(batch.num_columns) + 1)
 
 
 def joined_batches(
@@ -106,6 +116,7 @@ class TableWriter:
             the only writer, else any task may get rows of any key.
         bucket: the one that all rows belong to, or the column that has the dynamic bucket of each; None where the table
             says which.
+        small_rows: of a bucket for its file to be written together with others.
 
     Raises:
         OptionError: options that don't fit the table, or an index that is out of range.
@@ -117,6 +128,7 @@ class TableWriter:
         task: int | None = None,
         keys: KeyShare | None = None,
         bucket: int | str | None = None,
+        small_rows: int = SMALL_ROWS,
     ) -> None:
         self._context = context
         self._numbers: SequenceNumbers | None = None
@@ -154,6 +166,7 @@ class TableWriter:
         self._spillable = bool(context.options.get("write-buffer-spillable"))
         self._spill: SpillFile[PartitionBucket] = SpillFile(codec, "rows of many buckets")
         self._threads = [WriterThreads() for _ in range(PARALLEL_BUCKETS)]
+        self._small = _small_files(context, self._numbers, small_rows)
         self.rows_written = 0
         self._check_partition: Callable[[bytes], None] | None = None
         if context.options.get("partition.timestamp-format.strict"):
@@ -199,8 +212,9 @@ class TableWriter:
         """Finish all files; the message that publishes them."""
         try:
             self._route_rows()
+            small = self._write_small()
             self._write_all()
-            written = [bucket for bucket in self._closed() if bucket.files or bucket.changelog_files]
+            written = [*small, *(bucket for bucket in self._closed() if bucket.files or bucket.changelog_files)]
             origin = self._origin() if written else None
             message = CommitMessage(tuple(replace(bucket, origin=origin) for bucket in self._with_hashes(written)))
             if self._numbers is None and message.row_count != self.rows_written:
@@ -214,6 +228,19 @@ class TableWriter:
             raise
         finally:
             self._shutdown()
+
+    def _write_small(self) -> list[BucketFiles]:
+        """Write the rows of the buckets that have few, and no writer yet, each to a file."""
+        small = self._small
+        if small is None:
+            return []
+        begun = {*self._writers, *self._spill.keys}
+        keys = [
+            key
+            for key, gathered in self._gathered.items()
+            if key not in begun and key.bucket != POSTPONE_BUCKET and small.takes(gathered.rows, gathered.nbytes)
+        ]
+        return small.write(self._new_buckets(keys), [self._gathered.pop(key).joined() for key in keys]) if keys else []
 
     def _closed(self) -> list[BucketFiles]:
         """All writers closed: some at a time where their rows are few."""
@@ -241,6 +268,8 @@ class TableWriter:
         """Remove every file written so far."""
         for writer in self._writers.values():
             writer.abort()
+        if self._small is not None:
+            self._small.abort()
         discard(self._context.io, self._hash_files)
         self._writers.clear()
         self._gathered.clear()
@@ -327,15 +356,36 @@ class TableWriter:
     def _writer(self, key: PartitionBucket) -> BucketWriter:
         writer = self._writers.get(key)
         if writer is None:
-            partition, bucket = key
-            if self._check_partition is not None:
-                self._check_partition(partition)
-            inner = partition_directory(self._context.schema, partition)
-            directory = self._context.paths.bucket_dir(inner, bucket)
-            empty = BucketFiles(partition, bucket, self._assigner.total_buckets(partition), directory, ())
+            [empty] = self._new_buckets([key])
             threads = self._threads[len(self._writers) % len(self._threads)]
             writer = self._writers[key] = open_bucket_writer(self._context, empty, threads, self._numbers)
         return writer
+
+    def _new_buckets(self, keys: Sequence[PartitionBucket]) -> list[BucketFiles]:
+        """Buckets that nothing is written to yet."""
+        context, partitions = self._context, list(dict.fromkeys(partition for partition, _ in keys))
+        if self._check_partition is not None:
+            for partition in partitions:
+                self._check_partition(partition)
+        directories = dict(zip(partitions, partition_directories(context.schema, partitions), strict=True))
+        found = []
+        for partition, bucket in keys:
+            directory = context.paths.bucket_dir(directories[partition], bucket)
+            found.append(BucketFiles(partition, bucket, self._assigner.total_buckets(partition), directory, ()))
+        return found
+
+
+def _small_files(context: WriteContext, numbers: SequenceNumbers | None, rows: int) -> SmallFilesWriter | None:
+    """A writer of small files; None where the rows of each bucket need one of their own."""
+    if numbers is None:
+        own_writers = context.clusters_rows or context.layout.trailing
+        return None if own_writers else SmallFilesWriter(context, AppendedRows(), rows)
+    own = context.at_level(0)
+    if context.options.get("changelog-producer") == "input" or keys_lose_blanks(own):
+        return None
+    from paimon_pyds.engine.write.small_key_files import MergedRows  # other tables do without merging
+
+    return SmallFilesWriter(own, MergedRows(own, numbers), rows)
 
 
 def hash_index(context: WriteContext) -> HashIndex:
@@ -345,58 +395,3 @@ def hash_index(context: WriteContext) -> HashIndex:
         raise ValueError("rows of a table with dynamic buckets need an index manifest, or their bucket")
     store = TableStore(context.io, context.root, context.branch)
     return HashIndex(store, context.schema, store.read_index_manifest(name) if name else ())
-
-
-class Router:
-    """Cuts batches by partition and bucket.
-
-    ``schema``: the table's; batches have the partition columns by their names. ``assigner``: says which bucket of its
-    partition a row goes to. ``column``: one that only the assigner needs.
-    """
-
-    def __init__(self, schema: TableSchema, assigner: BucketAssigner, column: str | None = None) -> None:
-        self._column = column
-        self._keys = schema.partition_keys
-        self._types = [field.type for field in schema.partition_fields]
-        self._assigner = assigner
-        self.one_target = not self._keys and assigner.one_bucket
-        """Whether all rows go to bucket 0 of a table without partitions."""
-
-    def route(self, batch: pa.RecordBatch) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
-        """The batch in pieces of one partition and bucket each; rows keep their order within a piece."""
-        if self.one_target:
-            yield PartitionBucket(EMPTY_ROW, 0), batch
-            return
-        partitions, codes, assigned = self.assigned(batch)
-        buckets = assigned.astype(np.int64)
-        if self._column is not None:
-            batch = batch.select([name for name in batch.schema.names if name != self._column])
-        least = int(buckets.min())
-        span = int(buckets.max()) - least + 1
-        targets = codes * span + (buckets - least)
-        if (targets != targets[0]).any():
-            narrow = np.min_scalar_type(int(targets.max()))  # short numbers are sorted faster
-            order = np.argsort(targets.astype(narrow), kind="stable")
-            targets, batch = targets[order], batch.take(from_numpy(order))
-        starts = [0, *(np.flatnonzero(np.diff(targets)) + 1).tolist(), batch.num_rows]
-        for start, stop in pairwise(starts):
-            partition, bucket = divmod(int(targets[start]), span)
-            yield PartitionBucket(partitions[partition], bucket + least), batch.slice(start, stop - start)
-
-    def assigned(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """The partitions of a batch, and of each row which of them, and which bucket, it is in."""
-        partitions, codes = self._partitions(batch)
-        return partitions, codes, self._assigner.assign(PartitionedRows(batch, partitions, codes))
-
-    def _partitions(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64]]:
-        """The partitions of a batch, and which of them each row is in."""
-        codes = np.zeros(batch.num_rows, np.int64)
-        if not self._keys:
-            return [EMPTY_ROW], codes
-        columns = [batch.column(name) for name in self._keys]
-        for column in columns:
-            coded = pc.dictionary_encode(column, null_encoding="encode")
-            codes = codes * len(coded.dictionary) + to_numpy(coded.indices)
-        _, first, dense = np.unique(codes, return_index=True, return_inverse=True)
-        rows = encode_rows([column.take(from_numpy(first)) for column in columns], self._types, arity=True)
-        return rows.to_pylist(), dense.astype(np.int64).reshape(-1)

@@ -62,6 +62,9 @@ _LONG_DIGITS = 18
 _NUMBERS = {32: pa.int32(), 64: pa.int64()}
 _AS_IN_ARROW = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64()})
 _SAMPLE_BYTES = 128 << 10
+FEW_ROWS = 64
+FEW_BYTES = 4 << 10
+"""A file of no more rows and bytes, as Arrow has them, takes one block of a disk however it is encoded."""
 _LEAST_SAVED = 0.1
 """Of a column's bytes, for compressing it to pay."""
 
@@ -162,16 +165,26 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
 
     Encodings are chosen on the rows of the first row group.
     """
+    encodings = choose_encodings(first_rows, dictionary=options.dictionary, find_dense=not options.compress_all)
+    return _settings(options, first_rows.schema, encodings)
+
+
+def few_rows_settings(options: WriterOptions, schema: pa.Schema) -> dict[str, Any]:
+    """The same for files of `FEW_ROWS` rows and `FEW_BYTES` bytes at most, whatever is in them: neither dictionaries
+    nor compression save a block of a disk."""
+    leaves = frozenset(leaf for field in schema for leaf in leaf_paths(field.name, field.type))
+    return _settings(options, schema, Encodings([], frozenset() if options.compress_all else leaves, 1.0))
+
+
+def _settings(options: WriterOptions, schema: pa.Schema, encodings: Encodings) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     supported = pq.ParquetWriter.__init__.__code__.co_varnames
     limits_rows = "max_rows_per_page" in supported
-
-    encodings = choose_encodings(first_rows, dictionary=options.dictionary, find_dense=not options.compress_all)
     batch_rows = _BATCH_ROWS
     while batch_rows > _LEAST_BATCH_ROWS and batch_rows * encodings.widest > options.page_bytes / 2:
         batch_rows //= 2  # pages are cut between write batches only
-    leaves = [leaf for field in first_rows.schema for leaf in leaf_paths(field.name, field.type)]
+    leaves = [leaf for field in schema for leaf in leaf_paths(field.name, field.type)]
     compressed = [leaf for leaf in leaves if leaf not in encodings.dense]
     wanted = {
         "compression": {leaf: "none" if leaf in encodings.dense else options.compression for leaf in leaves},
@@ -192,7 +205,7 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
 
 
 @dataclass(frozen=True, slots=True)
-class _Encodings:
+class Encodings:
     """Paths of the leaves with a dictionary, flat columns that compression hardly shortens, and the mean bytes of the
     widest column's values."""
 
@@ -201,7 +214,7 @@ class _Encodings:
     widest: float
 
 
-def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = True) -> _Encodings:
+def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = True) -> Encodings:
     """Encodings for the columns of a table that is like the rest of the file.
 
     ``table``: rows of the first row group. ``dictionary``: whether dictionaries are allowed
@@ -223,7 +236,7 @@ def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = Tr
             with_dictionary.append(column.name)
         elif find_dense and _dense(values):
             dense.add(column.name)
-    return _Encodings(with_dictionary, frozenset(dense), widest)
+    return Encodings(with_dictionary, frozenset(dense), widest)
 
 
 def leaf_paths(name: str, type_: pa.DataType) -> Iterator[str]:

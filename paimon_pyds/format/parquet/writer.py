@@ -78,13 +78,7 @@ class ParquetWriter:
         file_schema(fields)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if batch.schema.types != self._schema.types:
-            raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._schema.types}", path=self._path)
-        for field, column in zip(self._schema, batch.columns, strict=True):
-            if not field.nullable and column.null_count:
-                raise SchemaError(
-                    f"column {field.name!r} is NOT NULL, {column.null_count} rows have NULL", path=self._path
-                )
+        check_rows(batch, self._schema, self._path)
         if not batch.num_rows:
             return
         row_bytes = max(1.0, batch.nbytes / batch.num_rows)
@@ -153,11 +147,7 @@ class ParquetWriter:
 
     def _encode(self, table: pa.Table, raw: int) -> _Encoded:
         """A Parquet file in memory that holds these rows, ``raw`` bytes, as its one row group."""
-        with_nan = [
-            f.name
-            for f, column in zip(table.schema, table.columns, strict=True)
-            if pa.types.is_floating(f.type) and pc.any(pc.is_nan(column)).as_py()
-        ]
+        with_nan = columns_with_nan(table)
         if self._int96:
             columns = [
                 pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
@@ -205,6 +195,24 @@ class ParquetWriter:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+def check_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> None:
+    """Raises SchemaError: a batch has other types than the file, or NULLs in a NOT NULL column."""
+    if batch.schema.types != schema.types:
+        raise SchemaError(f"a batch of {batch.schema.types}, the file has {schema.types}", path=path)
+    for field, column in zip(schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise SchemaError(f"column {field.name!r} is NOT NULL, {column.null_count} rows have NULL", path=path)
+
+
+def columns_with_nan(rows: pa.Table | pa.RecordBatch) -> list[str]:
+    """The floating-point columns that hold a NaN."""
+    return [
+        field.name
+        for field, column in zip(rows.schema, rows.columns, strict=True)
+        if pa.types.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py()
+    ]
 
 
 class _Encoded(NamedTuple):

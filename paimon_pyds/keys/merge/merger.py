@@ -26,6 +26,7 @@ class RowMerger:
     made of them when it was compacted; but the engine first-row goes by age alone. (Java: class LookupMergeFunction.)
 
     ``schema``: the table's. Its options say which engine merges, and what orders the versions of a key.
+    ``within``: columns that tell rows apart before their keys do, where rows of several buckets are merged at once.
     ``keeps_single``: a key with one version keeps it, whatever the engine; compactions that look up older versions
     merge it by itself.
 
@@ -38,8 +39,8 @@ class RowMerger:
         keys: the columns that all versions of a row have the same values in: ``_KEY_…``.
     """
 
-    def __init__(self, schema: TableSchema, *, keeps_single: bool = True) -> None:
-        self.keys = tuple(key_column(name) for name in schema.trimmed_primary_keys)
+    def __init__(self, schema: TableSchema, *, within: Sequence[str] = (), keeps_single: bool = True) -> None:
+        self.keys = (*within, *map(key_column, schema.trimmed_primary_keys))
         self._sequence = sequence_fields(schema)
         self._engine = merge_engine(schema)
         self._by_level = OlderVersions.of(TableOptions(schema.options)).lowest_level_counts

@@ -300,7 +300,7 @@ def test_buckets_are_written_side_by_side_and_none_stays_where_one_fails(
 ) -> None:
     schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64())])
     table = pp.Table.create(tmp_path / "t", schema, ["k"], options={"bucket": "5"})
-    rows = pa.record_batch([np.arange(1000)[::-1], np.arange(1000)], schema)
+    rows = pa.record_batch([np.arange(10_000)[::-1], np.arange(10_000)], schema)
     close, threads, both = KeyBucketWriter.close, set[int](), threading.Barrier(2, timeout=60)
 
     def first_two_wait(writer: KeyBucketWriter) -> BucketFiles:
@@ -320,7 +320,7 @@ def test_buckets_are_written_side_by_side_and_none_stays_where_one_fails(
     fails = False
     table.append([rows])
     assert len(threads) >= 2
-    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == list(range(1000))
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == list(range(10_000))
 
 
 def test_a_changelog_has_the_rows_as_they_were_given(tmp_path: Path) -> None:

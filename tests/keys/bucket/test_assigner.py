@@ -11,7 +11,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.row import EMPTY_ROW
-from paimon_pyds.engine.write.writer import Router
+from paimon_pyds.engine.write.router import Router
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner, bucket_of
 
