@@ -31,7 +31,7 @@ This page is made of the code by `tools/functions_page.py`.
 ## Operators and forms
 
 - `=` `==` `<>` `!=` `<` `<=` `>` `>=` `<=>`, `[NOT] BETWEEN … AND …`, `[NOT] IN (…)`
-- `+` `-` `*` `/` `%` `div`, `&` `|` `^` `~`, `||`
+- `+` `-` `*` `/` `%` `div`, `&` `|` `^` `~` `<<` `>>` `>>>`, `||`
 - `AND` `OR` `NOT` `!`, `CASE … END`, `IS [NOT]` `NULL`, `TRUE`, `FALSE`, `DISTINCT FROM …`
 - `[NOT]` `LIKE`, `ILIKE` (with `ESCAPE`, `ANY (…)`, `ALL (…)`), `RLIKE`
 - `CAST(… AS …)`, `TRY_CAST(… AS …)`, `…::type`, `EXTRACT(… FROM …)`, `POSITION(… IN …)`
@@ -75,8 +75,8 @@ source, in a DataFrame for instance, and write or merge the result:
 
 - aggregate functions, window functions, subqueries, generators (`explode`), and what differs from call to call (`rand`,
   `uuid`);
-- JSON as rows and back (`from_json`, `to_json`), XML, CSV, URLs, VARIANT;
-- numbers as texts of a pattern (`format_number`, `to_char`, `to_number`), `conv`, `bround`, `soundex`;
+- JSON as rows (`from_json`; `get_json_object` takes single values), XML, CSV, URLs, VARIANT;
+- numbers as texts of a pattern (`to_char`, `to_number`), `bround`, `soundex`;
 - intervals as values (`ts - ts`; `timestampdiff` and `datediff` count), collations.
 """
 

@@ -278,6 +278,36 @@ def _edge(at_end: bool) -> Resolve:
     return unless_null(resolve)
 
 
+def _insert(binder: Binder, arguments: list[Node]) -> Node:
+    array, value, type_ = same_items(binder, arguments[0], arguments[2])
+    result = ArrayType(element=type_)
+    given = (array, whole(binder, arguments[1]), binder.coerce(value, type_))
+    return Apply(result, _inserted, given, (arrow_of(result),))
+
+
+def _inserted(array_: Datum, position: Datum, value: Datum, type_: pa.DataType) -> pa.Array:
+    """Positions count from 1, or from -1 behind the end; there are NULLs between the items and one that is far off."""
+    column, positions, one = arrays((array_, position, value))
+    lists, at = Lists(column), filled(positions).astype(np.int64)
+    not_null = lists.valid & valid(positions)
+    if (not_null & (at == 0)).any():
+        raise ExpressionError("array_insert: positions count from 1, or from -1 at the end")
+    size = lists.lengths
+    far = np.maximum(np.abs(at) - size - 1, 0)  # NULLs
+    before = np.where(at > 0, np.minimum(at - 1, size), np.maximum(size + at + 1, 0))
+    own = before + np.where(at > 0, far, 0)
+    lengths = np.where(not_null, size + far + 1, 0)
+    check_count(int(lengths.sum()), "array_insert")
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    numbers = np.arange(len(rows)) - np.repeat(offsets_of(lengths)[:-1], lengths)
+    behind = before + far + 1
+    source = np.where(numbers >= behind[rows], numbers - far[rows] - 1, numbers)
+    places = np.where((numbers < before[rows]) | (numbers >= behind[rows]), lists.offsets[:-1][rows] + source, -1)
+    places = np.where(numbers == own[rows], len(lists.items) + rows, places)
+    items = pa.concat_arrays([lists.items, one])
+    return make_lists(type_, lengths, take_or_null(items, places), not_null)
+
+
 def reversed_array(binder: Binder, arguments: list[Node]) -> Node:
     """REVERSE of an array."""
     return _one_array(_reversed)(binder, arguments)
@@ -294,6 +324,7 @@ ARRAY_FUNCTIONS: dict[str, Function] = {
     "array_remove": Function((2, 2), of_array_and_value(_removed)),
     "array_append": Function((2, 2), _edge(True)),
     "array_prepend": Function((2, 2), _edge(False)),
+    "array_insert": Function((3, 3), unless_null(_insert)),
     "array_distinct": Function((1, 1), _one_array(_distinct)),
     "array_compact": Function((1, 1), _one_array(_compact)),
     "array_sort": Function((1, 1), _one_array(_sorted, ordered=True), note="without a function that compares"),

@@ -27,6 +27,10 @@ _TEXT = tree.STRING
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\['(?P<quoted>[^']*)'\]|\[(?P<place>[0-9]{1,9})\]|(?P<all>\[\*\])")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 _BARE_QUOTE = re.compile(r'\\.|"', re.DOTALL)
+_ESCAPES = {
+    **{code: f"\\u{code:04X}" for code in range(32)},
+    **{ord(letter): f"\\{short}" for letter, short in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)},
+}
 _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -138,7 +142,12 @@ def _written(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return _BEYOND.sub(_surrogates, json.dumps(value, ensure_ascii=False))
+    return _BEYOND.sub(_surrogates, quoted(value)) if isinstance(value, str) else json.dumps(value)
+
+
+def quoted(text: str) -> str:
+    """A text as JSON has it, with the escapes that Spark writes."""
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 def _surrogates(match: re.Match[str]) -> str:

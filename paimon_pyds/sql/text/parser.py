@@ -18,11 +18,12 @@ MAX_NODES = 1_000_000
 """How many parts an expression may have, the values of IN lists among them."""
 
 # Binding powers, weakest first.
-_OR, _AND, _NOT, _SUFFIX, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _ADD, _MULTIPLY, _UNARY = range(1, 12)
+_OR, _AND, _NOT, _SUFFIX, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _SHIFT, _ADD, _MULTIPLY, _UNARY = range(1, 13)
 _BINARY = {
     "=": (_COMPARE, "="), "==": (_COMPARE, "="), "<>": (_COMPARE, "<>"), "!=": (_COMPARE, "<>"), "<": (_COMPARE, "<"),
     "<=": (_COMPARE, "<="), "!>": (_COMPARE, "<="), ">": (_COMPARE, ">"), ">=": (_COMPARE, ">="),
     "!<": (_COMPARE, ">="), "<=>": (_COMPARE, "<=>"), "|": (_BIT_OR, "|"), "^": (_BIT_XOR, "^"), "&": (_BIT_AND, "&"),
+    "<<": (_SHIFT, "shiftleft"), ">>": (_SHIFT, "shiftright"), ">>>": (_SHIFT, "shiftrightunsigned"),
     "+": (_ADD, "+"), "-": (_ADD, "-"), "||": (_ADD, "||"), "*": (_MULTIPLY, "*"), "/": (_MULTIPLY, "/"),
     "%": (_MULTIPLY, "%"), "DIV": (_MULTIPLY, "div"),
 }  # fmt: skip

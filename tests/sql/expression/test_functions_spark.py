@@ -29,6 +29,7 @@ REFUSED = [
     "date_format(current_date(), 'YYYY')", "date_format(current_date(), 'u')", "date_format(current_date(), 'yyyyyyy')",
     "date_format(current_date(), '#')", "getbit(11, 64)", "decode(X'ff', 'UTF-8')", "encode('ä', 'US-ASCII')",
     "cast(array('x') AS ARRAY<INT>)", "str_to_map('a:1,a:2')", "array_contain(array(1), 1)", "hash()",
+    "array_insert(array(1), 0, 1)", "conv('ffffffffffffffffff', 16, 10)", "to_json(1)", "format_number('12.5', 1)",
 ]  # fmt: skip
 """What both refuse, when it is bound or evaluated."""
 
