@@ -155,13 +155,33 @@ class Scan(RowStream):
 
     def matching(self, keys: Rows) -> Scan:
         """The same scan, but of rows that have the values of one of some keys: see ``matching`` of `Table.scan`.
-        Raises SchemaError: the table has no column of the keys, or one whose values can't be compared with theirs."""
+
+        Args:
+            keys: rows with some of the table's columns.
+
+        Returns:
+            The new scan.
+
+        Raises:
+            SchemaError: the table has no column of the keys, or one whose values can't be compared with theirs.
+        """
         from paimon_pyds.sql.expression.matching import key_table, matching_rows  # most scans have none
 
         return self.where_bound(matching_rows(key_table(keys), self._schema.fields, self._timezone))
 
     def where(self, condition: str | Predicate) -> Scan:
-        """The same scan with one more condition."""
+        """The same scan with one more condition.
+
+        Args:
+            condition: Spark SQL text, or a predicate.
+
+        Returns:
+            The new scan.
+
+        Raises:
+            PredicateError: the condition does not parse, or mixes types.
+            UnknownColumnError: no such column.
+        """
         return self.where_bound(self._bound(condition))
 
     def where_bound(self, predicate: Predicate) -> Scan:
@@ -287,6 +307,9 @@ class Scan(RowStream):
 
         Args:
             on_file: called with a trace of each file as it is done.
+
+        Returns:
+            An iterator; files are read as it proceeds.
         """
         return followed("read", self._batches(on_file))
 
@@ -313,6 +336,9 @@ class Scan(RowStream):
         Args:
             batch_rows: how many rows a dictionary has, the last one but fewer; as they are read when None.
 
+        Returns:
+            An iterator of dictionaries: a tensor by each column's name.
+
         Raises:
             UnsupportedError: torch is not installed, a column of another type, or NULL, when it is met.
             OptionError: ``batch_rows`` < 1.
@@ -322,7 +348,17 @@ class Scan(RowStream):
         return tensors(self, batch_rows)
 
     def head(self, n: int = 5) -> pa.Table:
-        """The first rows, at most ``n``; no more files are read than it takes. Raises OptionError: ``n`` < 0."""
+        """The first rows, at most ``n``; no more files are read than it takes.
+
+        Args:
+            n: how many rows.
+
+        Returns:
+            The rows.
+
+        Raises:
+            OptionError: ``n`` < 0.
+        """
         if integer("n", n) < 0:
             raise OptionError(f"n must not be negative, it is {n}")
         return self._but(_limit=n if self._limit is None else min(n, self._limit)).to_arrow()
@@ -351,6 +387,9 @@ class Scan(RowStream):
 
         Args:
             analyze: run the scan too, drop its rows, and add what reading each file took.
+
+        Returns:
+            An `Explanation`; ``print`` shows it.
         """
         self._check_types()
         with nullcontext() if self._is_planned_soon and not analyze else shown("explain"):

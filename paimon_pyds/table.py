@@ -130,6 +130,9 @@ class Table(RowStream):
             storage_options: credentials and endpoints of the storage, such as ``{"s3.region": "eu-central-1"}``, and
                 ``external-paths.allow``: where files outside of the table's directory may be.
 
+        Returns:
+            The table.
+
         Raises:
             TableNotFoundError: there is no table.
             BranchNotFoundError: the table has no such branch.
@@ -163,6 +166,9 @@ class Table(RowStream):
             comment: about the table.
             storage_options: as for `open`.
             ignore_if_exists: return the table that already exists, whatever its schema is; rows of data are not added.
+
+        Returns:
+            The new table.
 
         Raises:
             AlreadyExistsError: the table already exists.
@@ -301,6 +307,16 @@ class Table(RowStream):
                 "day": days}``: only rows that have the values of one of the keys in all of these (a semi-join). NULL
                 matches nothing. The keys prune partitions, buckets, files and pages; they are held in memory.
             filter: another name for ``where``.
+
+        Returns:
+            The scan; it reads metadata now, and rows when it is run.
+
+        Raises:
+            PredicateError: the condition does not parse, or mixes types.
+            UnknownColumnError: no such column.
+            SnapshotNotFoundError, TagNotFoundError: no such state.
+            OptionError: an unknown or contradictory option.
+            UnsupportedError: a table or option that is refused by name.
         """
         from paimon_pyds.engine.scan.travel import scan_options
         from paimon_pyds.scan import Scan
@@ -311,7 +327,17 @@ class Table(RowStream):
         return made if matching is None else made.matching(matching)
 
     def head(self, n: int = 5) -> pa.Table:
-        """The first rows, at most ``n``; no more files are read than it takes."""
+        """The first rows, at most ``n``; no more files are read than it takes.
+
+        Args:
+            n: how many rows.
+
+        Returns:
+            The rows, in the order in which a scan reads them.
+
+        Raises:
+            OptionError: ``n`` < 0.
+        """
         return self.scan().head(n)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -331,7 +357,17 @@ class Table(RowStream):
         return self.scan().scan_polars()
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows of the newest snapshot as a DuckDB relation: see `RowStream.to_duckdb`."""
+        """All rows of the newest snapshot as a DuckDB relation: see `RowStream.to_duckdb`.
+
+        Args:
+            connection: a connection of DuckDB; its default one when None.
+
+        Returns:
+            The relation.
+
+        Raises:
+            UnsupportedError: duckdb is not installed.
+        """
         return self.scan().to_duckdb(connection)
 
     def _scan(self, method: str, given: Mapping[str, Any], **own: Any) -> Scan:
@@ -354,15 +390,34 @@ class Table(RowStream):
             where: a condition, as `scan` takes it.
             analyze: run the scan as well, and show what it read.
             scan: further arguments of `scan`.
+
+        Returns:
+            An `Explanation`; ``print`` shows it.
         """
         return self._scan("explain", scan, where=where).explain(analyze=analyze)
 
     def count(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> int:
-        """How many rows the condition keeps: from metadata and indexes where they know it, else by reading."""
+        """How many rows the condition keeps: from metadata and indexes where they know it, else by reading.
+
+        Args:
+            where: a condition, as `scan` takes it; all rows by default.
+            scan: further arguments of `scan`.
+
+        Returns:
+            The number.
+        """
         return self._scan("count", scan, where=where).count()
 
     def exists(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
-        """Whether the condition keeps any row."""
+        """Whether the condition keeps any row.
+
+        Args:
+            where: a condition, as `scan` takes it; all rows by default.
+            scan: further arguments of `scan`.
+
+        Returns:
+            True where at least one row matches.
+        """
         return self._scan("exists", scan, where=where).answer.exists().value
 
     def distinct(self, column: str, where: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
@@ -372,6 +427,9 @@ class Table(RowStream):
             column: its name.
             where: which rows count; all by default.
             scan: further arguments of `scan`.
+
+        Returns:
+            A table with that column and ``count``.
         """
         return self._scan("distinct", scan, where=where).answer.distinct(column).value
 
@@ -382,6 +440,9 @@ class Table(RowStream):
             column: its name.
             where: which rows count; all by default.
             scan: further arguments of `scan`.
+
+        Returns:
+            The value, as a Python object.
         """
         return self._scan("min", scan, where=where).answer.min(column).value
 
@@ -392,6 +453,9 @@ class Table(RowStream):
             column: its name.
             where: which rows count; all by default.
             scan: further arguments of `scan`.
+
+        Returns:
+            The value, as a Python object.
         """
         return self._scan("max", scan, where=where).answer.max(column).value
 
@@ -402,6 +466,9 @@ class Table(RowStream):
             column: its name.
             where: which rows count; all by default.
             scan: further arguments of `scan`.
+
+        Returns:
+            The value, as a Python object.
         """
         return self._scan("sum", scan, where=where).answer.sum(column).value
 
@@ -412,6 +479,13 @@ class Table(RowStream):
             order: columns and how many rows, such as ``"amount desc, 10"``: see ``top_n`` of `scan`.
             where: which rows count; all by default.
             scan: further arguments of `scan`.
+
+        Returns:
+            The rows, sorted.
+
+        Raises:
+            OptionError: the order does not parse.
+            UnknownColumnError: no such column.
         """
         order = present("order", order, "an order such as 'id desc, 10'")
         return self._scan("top_n", scan, where=where, top_n=order).to_arrow()
@@ -501,6 +575,9 @@ class Table(RowStream):
                 ``refuse``, or keys may come from partitions that stay.
             progress: as for `append`.
 
+        Returns:
+            The new snapshot; None when there was neither a row to replace nor a new one.
+
         Raises:
             SchemaError: as for `append`; data without columns, or with others than the table's, does not empty it.
         """
@@ -517,6 +594,13 @@ class Table(RowStream):
         Args:
             options: as for `append`.
             overwrite: the rows are to be committed as an overwrite.
+
+        Returns:
+            The context, which pickles.
+
+        Raises:
+            UnsupportedError: the table can't be written to.
+            OptionError: an unknown option, or a bad value.
         """
         from paimon_pyds.engine.execution.writing import write_context
 
@@ -543,6 +627,9 @@ class Table(RowStream):
             dynamic: replace the partitions that have new files, and no other.
             options: table options over the table's own.
 
+        Returns:
+            The snapshot; None when the messages have no file.
+
         Raises:
             AlreadyCommittedError: the table has some of the files by an earlier commit; nothing was published.
             CommitConflictError: such as when the table was dropped and created again since the files were written.
@@ -558,6 +645,9 @@ class Table(RowStream):
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed.
+
+        Args:
+            messages: of all writers; None among them is skipped.
 
         Raises:
             AlreadyCommittedError: the table has some of them, and none was removed.
@@ -578,6 +668,15 @@ class Table(RowStream):
             set_options: new values of table options.
             unset_options: table options that get their defaults again.
             **changes: such as ``add_columns={"n": "INT"}``: see `paimon_pyds.ops.ddl.alter.SchemaChanges`.
+
+        Returns:
+            The new schema.
+
+        Raises:
+            SchemaError: a column that does not exist, or a change that Paimon does not allow.
+            OptionError: an option that is unknown or can't be changed, a secret, or a bad value.
+            UnsupportedError: a type or option value that is refused by name.
+            CommitError: others changed the schema concurrently, too many times.
         """
         from paimon_pyds.ops.ddl.alter import alter_table
 
@@ -608,6 +707,15 @@ class Table(RowStream):
             progress: as for `append`.
             options: table options for this run.
             filter: another name for ``where``.
+
+        Returns:
+            A `RowSummary`: rows, files and the snapshot.
+
+        Raises:
+            PredicateError: the condition does not parse, or names no column.
+            OptionError: no condition, or an unknown option.
+            UnsupportedError: rows of this table can't be deleted here.
+            CommitConflictError, CommitError, CommitOutcomeUnknownError: not published, or the outcome is unknown.
         """
         from paimon_pyds.engine.rowlevel.delete import delete
 
@@ -638,6 +746,16 @@ class Table(RowStream):
             progress: as for `append`.
             options: table options for this run.
             filter: another name for ``where``.
+
+        Returns:
+            A `RowSummary`: rows, files and the snapshot.
+
+        Raises:
+            PredicateError: the condition or a value does not parse, names no column, or fails on a value.
+            SchemaError: no such column to set, or NULL for one that is NOT NULL.
+            OptionError: nothing to set, or an unknown option.
+            UnsupportedError: rows of this table can't be updated here.
+            CommitConflictError, CommitError, CommitOutcomeUnknownError: not published, or the outcome is unknown.
         """
         from paimon_pyds.engine.rowlevel.update import update
 
@@ -679,6 +797,9 @@ class Table(RowStream):
             progress: as for `append`.
             options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten;
                 and ``timezone`` for dates, times and literals without a zone (the local one by default).
+
+        Returns:
+            A `RowSummary`: rows, files and the snapshot.
 
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
@@ -723,6 +844,15 @@ class Table(RowStream):
             progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
             filter: another name for ``where``.
+
+        Returns:
+            A `CompactSummary`: files before and after, and the snapshot; None for it where nothing was done.
+
+        Raises:
+            OptionError: ``where`` names other columns than partition columns, or ``order_by`` columns without order.
+            UnsupportedError: the table can't be written to or compacted.
+            CorruptFileError: a data file is damaged; the table is as it was.
+            CommitError: not published; the new files were removed.
         """
         from paimon_pyds.engine.compact.compact import compact
 
@@ -745,6 +875,10 @@ class Table(RowStream):
 
         Returns:
             What left the newest state, and how many older snapshots keep their rows. Files go when these expire.
+
+        Raises:
+            UnsupportedError: the table can't be written to.
+            CommitError: not published.
         """
         from paimon_pyds.ops.maintenance.drop_partitions import truncate
 
@@ -774,6 +908,10 @@ class Table(RowStream):
 
         Returns:
             What left the newest state, as for `truncate`.
+
+        Raises:
+            OptionError: the table has no partitions, no condition, or one on other columns.
+            CommitError: not published.
         """
         from paimon_pyds.ops.maintenance.drop_partitions import drop_partitions
 

@@ -337,6 +337,9 @@ class RowStream:
         Args:
             **options: as for ``to_pandas`` of a pyarrow Table.
 
+        Returns:
+            The frame.
+
         Raises:
             UnsupportedError: pandas is not installed.
         """
@@ -357,7 +360,14 @@ class RowStream:
         return lazy_frame(self)
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a polars DataFrame. Raises UnsupportedError when polars is not installed."""
+        """All rows as a polars DataFrame.
+
+        Returns:
+            The frame.
+
+        Raises:
+            UnsupportedError: polars is not installed.
+        """
         frame: polars.DataFrame = library("polars").from_arrow(self.to_arrow())
         return frame
 
@@ -366,6 +376,9 @@ class RowStream:
 
         Args:
             connection: a connection of DuckDB; its default one when None.
+
+        Returns:
+            The relation.
 
         Raises:
             UnsupportedError: duckdb is not installed.

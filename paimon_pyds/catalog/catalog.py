@@ -95,6 +95,9 @@ class Catalog:
                 ``catalog-key`` and ``lock.enabled`` of JDBC; ``token``, ``token.provider``, ``dlf.…`` and ``header.…``
                 of REST. Others are options of the storage.
 
+        Returns:
+            The catalog.
+
         Raises:
             OptionError: an option that is missing or that nothing knows.
             UnsupportedError: a kind of catalog that is not supported.
@@ -142,6 +145,9 @@ class Catalog:
         Args:
             name: such as ``prod`` of ``[catalogs.prod]``.
             more: options that take precedence.
+
+        Returns:
+            The catalog.
 
         Raises:
             OptionError: there is no such catalog; and what `open` raises.
@@ -223,10 +229,19 @@ class Catalog:
         self._backend.drop_database(name)
 
     def tables(self, database: str | None = None) -> list[str]:
-        """The names of the tables of a database, by name. Raises DatabaseNotFoundError.
+        """The names of the tables of a database, by name.
 
-        Without a name it is ``default``; warns where that has no table, and other
-        databases do or the warehouse does not exist.
+        Without a name it is ``default``; warns where that has no table, and other databases do or the warehouse does
+        not exist.
+
+        Args:
+            database: its name; ``default`` when None.
+
+        Returns:
+            Their names, without the database.
+
+        Raises:
+            DatabaseNotFoundError: no such database.
         """
         named, database = database is not None, database or DEFAULT_DATABASE
         if not self._backend.has_database(checked_object_name(database, "database")):
@@ -240,10 +255,18 @@ class Catalog:
         return found
 
     def views(self, database: str | None = None) -> list[str]:
-        """The names of the views of a database, by name; Java Paimon 2 keeps some in JDBC catalogs. A table can't have
-        the name of a view, and a view can't be read here. Raises DatabaseNotFoundError.
+        """The names of the views of a database, by name; Java Paimon 2 has some in JDBC catalogs.
 
-        Without a name it is ``default``.
+        A table can't have the name of a view, and a view can't be read here.
+
+        Args:
+            database: its name; ``default`` when None.
+
+        Returns:
+            Their names, without the database.
+
+        Raises:
+            DatabaseNotFoundError: no such database.
         """
         database = database or DEFAULT_DATABASE
         if not self._backend.has_database(checked_object_name(database, "database")):
@@ -259,6 +282,12 @@ class Catalog:
     def table(self, name: str) -> Table:
         """The table of that name.
 
+        Args:
+            name: such as ``"shop.orders"``, or ``"shop.orders$branch_b"``.
+
+        Returns:
+            The table.
+
         Raises:
             DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
             UnsupportedError: a system table (``db.t$files``).
@@ -267,6 +296,12 @@ class Catalog:
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name, or a branch (``db.t$branch_b``).
+
+        Args:
+            name: such as ``"shop.orders"``.
+
+        Returns:
+            True where there is one.
 
         Raises:
             UnsupportedError: the name of a system table.
@@ -285,7 +320,20 @@ class Catalog:
             raise self._not_found(identifier, error) from error
 
     def system(self, name: str, where: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
-        """A system table in memory; arguments as for `system_scan`."""
+        """A system table in memory.
+
+        Args:
+            name: as for `system_scan`.
+            where: a condition on its columns.
+            **query: as for `system_scan`.
+
+        Returns:
+            The rows.
+
+        Raises:
+            OptionError: no system table, with similar names.
+            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
+        """
         return self.system_scan(name, where, **query).to_arrow()
 
     def system_scan(self, name: str, where: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
@@ -296,6 +344,9 @@ class Catalog:
                 ``sys.catalog_options``; ``sys.`` can be left out.
             where: a condition on the columns of the system table; ``filter`` is another name for it.
             **query: as for ``table.system.scan``; the tables of the catalog take no ``options``.
+
+        Returns:
+            The query; metadata is read when rows are taken.
 
         Raises:
             OptionError: no system table, with similar names.
@@ -319,7 +370,14 @@ class Catalog:
         return warehouse_scan(warehouse, identifier.table).narrowed(where, query.get("columns"), query.get("limit"))
 
     def path(self, name: str) -> str:
-        """Where the table of that name is, or would be."""
+        """Where the table of that name is, or would be.
+
+        Args:
+            name: such as ``"shop.orders"``.
+
+        Returns:
+            The path, or the address in an object store.
+        """
         return self._backend.path(parse_identifier(name))
 
     def create_table(  # noqa: PLR0913 (the arguments of Table.create)
@@ -344,6 +402,9 @@ class Catalog:
             comment: about the table.
             ignore_if_exists: return the table that already exists, whatever its schema is; rows of data are not added.
 
+        Returns:
+            The new table.
+
         Raises:
             DatabaseNotFoundError: its database does not exist.
             AlreadyExistsError: the table already exists.
@@ -366,6 +427,10 @@ class Catalog:
     def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
         """Remove a table and everything in its directory; data files at external paths stay.
 
+        Args:
+            name: such as ``"shop.orders"``.
+            ignore_if_not_exists: do nothing where there is no such table.
+
         Raises:
             TableNotFoundError, DatabaseNotFoundError: it does not exist.
         """
@@ -378,6 +443,10 @@ class Catalog:
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name; ``new_name`` without a database stays in the same one.
+
+        Args:
+            name: such as ``"shop.orders"``.
+            new_name: the new name.
 
         Raises:
             TableNotFoundError, DatabaseNotFoundError: the table, or the database it goes to, does not exist.
@@ -401,7 +470,21 @@ class Catalog:
         unset_options: Sequence[str] = (),
         **changes: Unpack[SchemaChanges],
     ) -> TableSchema:
-        """Change a table's options or columns; its arguments are as for `Table.alter`."""
+        """Change a table's options or columns.
+
+        Args:
+            name: such as ``"shop.orders"``.
+            set_options: new values of table options.
+            unset_options: table options that get their defaults again.
+            **changes: as for `Table.alter`.
+
+        Returns:
+            The new schema.
+
+        Raises:
+            DatabaseNotFoundError, TableNotFoundError: with similar names.
+            SchemaError, OptionError, UnsupportedError, CommitError: as for `Table.alter`.
+        """
         return self.table(name).alter(set_options, unset_options, **changes)
 
     # ------------------------------------------------------------------------------------------ helpers

@@ -18,7 +18,11 @@ class Branches(Namespace):
     """Branches of a table: ``table.branches``."""
 
     def list(self) -> builtins.list[str]:
-        """Names of branches besides main."""
+        """Names of branches besides main.
+
+        Returns:
+            Their names, in alphabetical order.
+        """
         return builtins.list(self._store.branches())
 
     def create(
@@ -34,6 +38,11 @@ class Branches(Namespace):
 
         Returns:
             The snapshot that the branch begins with.
+
+        Raises:
+            AlreadyExistsError: the branch exists, and ``ignore_if_exists`` is False.
+            TagNotFoundError: no such tag.
+            OptionError: the name is not valid.
         """
         from paimon_pyds.ops.maintenance.branches import create_branch
 
@@ -46,6 +55,15 @@ class Branches(Namespace):
             name: of the branch.
             new_name: what it is called from now on.
             dry_run: only look whether it can be done, and change nothing; False by default.
+
+        Returns:
+            The newest snapshot of the branch; None for an empty one.
+
+        Raises:
+            BranchNotFoundError: no such branch.
+            AlreadyExistsError: the new name is taken.
+            OptionError: the new name is not valid, or options of the table name the branch.
+            UnsupportedError: the table is in an object store, which can't rename it in one step.
         """
         from paimon_pyds.ops.maintenance.branches import rename_branch
 
@@ -58,6 +76,14 @@ class Branches(Namespace):
             name: of the branch.
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            BranchNotFoundError: no such branch, or it is the main one.
+            OptionError: options of the table name it, or it is the branch of this table.
+            CommitError: the main branch is being fast-forwarded to it.
         """
         from paimon_pyds.ops.maintenance.branches import delete_branch
 
@@ -72,6 +98,16 @@ class Branches(Namespace):
             name: of the branch.
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            BranchNotFoundError: no such branch, or it is the main one.
+            SnapshotNotFoundError: nothing was committed to the branch.
+            CommitConflictError: others wrote to the main branch meanwhile; nothing was changed.
+            CommitError: snapshots of one of the branches are being removed; nothing was changed.
+            OptionError: it is the branch of this table.
         """
         from paimon_pyds.ops.maintenance.forward import fast_forward
 

@@ -44,6 +44,14 @@ class Index(Namespace):
             executor: where the work runs; the cores of this machine by default.
             progress: as for `Table.append`.
             filter: another name for ``where``.
+
+        Returns:
+            A `RewriteSummary`: files, indexes and bytes, and the snapshot; None for it where nothing was to be built.
+
+        Raises:
+            OptionError: ``where`` names other columns than partition columns, or options of indexes are wrong.
+            UnsupportedError: the table can't be written to.
+            CommitError: not published; the new files were removed.
         """
         from paimon_pyds.ops.index_tools.rewrite import rewrite_file_index
 
@@ -59,6 +67,13 @@ class Index(Namespace):
         Args:
             where: a condition on partition columns.
             filter: another name for ``where``.
+
+        Returns:
+            An `IndexDump` for each index of each file.
+
+        Raises:
+            OptionError: ``where`` names other columns than partition columns.
+            CorruptFileError: a container is damaged.
         """
         from paimon_pyds.ops.index_tools.inspect import dump_table
 
@@ -79,6 +94,12 @@ class Index(Namespace):
             executor: where the work runs; the cores of this machine by default.
             progress: as for `Table.append`.
             filter: another name for ``where``.
+
+        Returns:
+            A `VerifyReport`: its ``ok``, and ``findings`` with file, column and kind.
+
+        Raises:
+            OptionError: ``where`` names other columns than partition columns, or options of indexes are wrong.
         """
         from paimon_pyds.ops.index_tools.verify import verify_indexes
 
@@ -103,6 +124,13 @@ class Index(Namespace):
             files: how many files to sample.
             where: a condition on partition columns.
             progress: as for `Table.append`.
+
+        Returns:
+            A `CostReport`: bytes and seconds of each index, and the rows that each filter leaves.
+
+        Raises:
+            OptionError: options of indexes are wrong, or ``where`` names other columns than partition columns.
+            PredicateError: a filter does not fit the table.
         """
         from paimon_pyds.ops.index_tools.cost import index_cost
 
@@ -127,6 +155,12 @@ class Index(Namespace):
             files: how many data files are looked into.
             where: a condition on partition columns; the other partitions are left out.
             progress: as for `Table.append`.
+
+        Returns:
+            An `AdviceReport`: the advice on each column, and the options that `Table.alter` takes for it.
+
+        Raises:
+            OptionError: ``where`` names other columns than partition columns, or options of indexes are wrong.
         """
         from paimon_pyds.ops.index_tools.advise import index_advise
 
@@ -152,6 +186,15 @@ class Index(Namespace):
             snapshot: the number of a snapshot; the latest by default.
             progress: as for `Table.append`.
             filter: another name for ``where``.
+
+        Returns:
+            A `Layout`.
+
+        Raises:
+            UnknownColumnError: no such column.
+            OptionError: the values of a column have no order, or ``where`` names other columns than partition columns.
+            SnapshotNotFoundError: no such snapshot, or it has expired.
+            CorruptFileError: a manifest is damaged.
         """
         from paimon_pyds.ops.layout.overlap import layout_of
 
@@ -176,6 +219,14 @@ class Index(Namespace):
             files: how many files to sample.
             where: a condition on partition columns that files are taken from.
             progress: as for `Table.append`.
+
+        Returns:
+            A `PartitionAdvice`: its ``choices``, the best first, with how much each partition would hold.
+
+        Raises:
+            OptionError: ``where`` names other columns than partition columns, or ``files`` < 1.
+            UnsupportedError: the table can't be read.
+            CorruptFileError, StorageError: a file can't be read.
         """
         from paimon_pyds.ops.layout.partitions import advise_partition
 

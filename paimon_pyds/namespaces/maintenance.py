@@ -40,6 +40,12 @@ class Maintenance(Namespace):
             deep: also read all data: statistics, file indexes, the order of keys, the place of each row.
             executor: where files are looked at; this machine by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `Verification`: its ``ok``, and ``findings`` with kind, path and what to do.
+
+        Raises:
+            TableNotFoundError, BranchNotFoundError: the table is gone.
         """
         from paimon_pyds.ops.maintenance.verify import verify
 
@@ -62,6 +68,12 @@ class Maintenance(Namespace):
             dry_run: only return the plan, and change nothing; False by default.
             executor: where the work runs; this machine by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `Repair`: the findings that were mended, and the others; the `RepairPlan` of a dry run.
+
+        Raises:
+            CommitError: indexes could not be published; other repairs stay done.
         """
         from paimon_pyds.ops.maintenance.repair import promised, repair
 
@@ -92,6 +104,15 @@ class Maintenance(Namespace):
                 uses them.
             executor: where directories are listed and manifests are read; this machine by default.
             progress: as for `Table.append`.
+
+        Returns:
+            An `OrphanFiles`: its ``files`` is a table of paths and sizes.
+
+        Raises:
+            OptionError: ``older_than`` is in the future.
+            NotFoundError: a snapshot, tag or branch needs a file that is gone: nothing was removed.
+            CorruptFileError: metadata is damaged: nothing was removed.
+            SecurityError: an external path that is not allowed, or is another table: nothing was removed.
         """
         from paimon_pyds.ops.maintenance.orphans import remove_orphan_files
 
@@ -105,6 +126,15 @@ class Maintenance(Namespace):
         Args:
             dry_run: only report which files, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            An `UnexistingFiles`: the files, and how many rows are lost.
+
+        Raises:
+            CommitError: not published; the table is as it was.
+            CorruptFileError, SnapshotNotFoundError: deletion vectors that share a file with those of missing files
+                can't be read.
+            StorageError: the storage does not answer whether a file exists.
         """
         from paimon_pyds.ops.maintenance.repair import remove_unexisting_files
 
@@ -124,6 +154,14 @@ class Maintenance(Namespace):
             named_states: also remove tags and branches, with what they keep; while there are some, it is refused.
             dry_run: only report what would go, and change nothing; False by default. It needs no confirmation.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            OptionError: ``confirm`` is not the name of the table, or an option names a branch.
+            UnsupportedError: this is a branch of the table; or it has tags or branches. Nothing was removed.
+            CommitError: the table is being rolled back or fast-forwarded. Nothing was removed.
         """
         from paimon_pyds.ops.maintenance.purge import purge
 
@@ -151,6 +189,11 @@ class Maintenance(Namespace):
 
         Returns:
             What was found; None for a table without a snapshot.
+
+        Raises:
+            SchemaError: no such column.
+            UnsupportedError: columns of that type have no statistics, or the table can't be written to.
+            CommitConflictError: the schema was changed meanwhile, or the snapshot rolled back, again and again.
         """
         from paimon_pyds.ops.maintenance.analyze import analyze
 
@@ -198,6 +241,16 @@ class Maintenance(Namespace):
             storage_options: of that place.
             progress: as for `Table.append`.
             filter: another name for ``where``.
+
+        Returns:
+            A `CloneSummary`: snapshot, files and bytes.
+
+        Raises:
+            AlreadyExistsError: ``target`` is not empty.
+            OptionError: ``target`` is in the table, arguments contradict each other, or ``where`` names other columns
+                than partition columns.
+            SnapshotNotFoundError: no such state, or it expired while it was copied; nothing is left of the copy.
+            StorageError: a file could not be copied; nothing is left of the copy.
         """
         from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
         from paimon_pyds.storage import open_file_io
@@ -208,7 +261,14 @@ class Maintenance(Namespace):
             return clone(self._store, copy, how)
 
     def consumers(self) -> dict[str, int]:
-        """The snapshot that each streaming reader of other engines reads next: it stays, and so do later ones."""
+        """The snapshot that each streaming reader of other engines reads next: it stays, and so do later ones.
+
+        Returns:
+            The number of that snapshot by the reader's ``consumer-id``.
+
+        Raises:
+            CorruptFileError: a consumer's file has no number.
+        """
         from paimon_pyds.ops.maintenance.references import consumers
 
         return consumers(self._store)
@@ -224,6 +284,11 @@ class Maintenance(Namespace):
 
         Returns:
             What it would have read next; None where it was not known.
+
+        Raises:
+            NotFoundError: the reader to forget is unknown.
+            SnapshotNotFoundError: the snapshot is not there, or expires just now; the position stays as it was.
+            OptionError: the name is not valid.
         """
         from paimon_pyds.ops.maintenance.consumers import reset_consumer
 
@@ -238,6 +303,12 @@ class Maintenance(Namespace):
             including: a regular expression that whole names match; all by default.
             excluding: one for those that stay.
             dry_run: only report which, and change nothing; False by default.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            OptionError: a name is no regular expression.
         """
         from paimon_pyds.ops.maintenance.consumers import clear_consumers
 
@@ -254,6 +325,13 @@ class Maintenance(Namespace):
             options: table options for this run, such as ``{"manifest.target-file-size": "16 mb"}``.
             dry_run: only report how many would be written anew, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `ManifestSummary`: manifests before and after, and the snapshot; None for it where nothing was done.
+
+        Raises:
+            UnsupportedError: the table can't be written to.
+            CommitError: not published.
         """
         from paimon_pyds.ops.maintenance.compact_manifests import compact_manifests
 
@@ -271,6 +349,14 @@ class Maintenance(Namespace):
             options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
             dry_run: only report which, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            OptionError: the table has no partitions, or no ``partition.expiration-time``, or an unknown strategy or
+                format.
+            CommitError: not published.
         """
         from paimon_pyds.ops.maintenance.partitions import expire_partitions
 
@@ -296,6 +382,11 @@ class Maintenance(Namespace):
 
         Returns:
             The directories, such as ``day=2026-01-31``.
+
+        Raises:
+            OptionError: no partitions, other columns, or a column without a value.
+            UnsupportedError: an action that needs a metastore, a web service or a class of Java's.
+            StorageError: a file could not be written; mark them again.
         """
         from paimon_pyds.ops.maintenance.drop_partitions import mark_partitions_done
 
@@ -327,6 +418,17 @@ class Maintenance(Namespace):
             progress: as for `Table.append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
             filter: another name for ``where``.
+
+        Returns:
+            A `RescaleSummary`: partitions, files and rows, and the snapshot; None for it where nothing was done.
+
+        Raises:
+            OptionError: the table can't have this number of buckets, or ``where`` names other columns than partition
+                columns.
+            UnsupportedError: the table has no fixed buckets, or can't be written to or compacted.
+            CorruptFileError: a data file is damaged; the table is as it was.
+            CommitConflictError: other commits changed the partitions again and again; the table is as it was.
+            CommitError: not published; the new files were removed.
         """
         from paimon_pyds.ops.rescale.rescale import RescaleOptions, rescale
 

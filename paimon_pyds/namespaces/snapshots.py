@@ -25,6 +25,9 @@ class Snapshots(Namespace):
 
         ``total_record_count`` of each counts stored rows; ``row_count`` is how many rows a read gives, None where only
         `Table.count` finds out, as in tables with a primary key.
+
+        Returns:
+            The snapshots, in the order of their numbers.
         """
         from paimon_pyds.engine.scan.known_rows import with_row_count
 
@@ -64,6 +67,15 @@ class Snapshots(Namespace):
             watermark: of the writers' events, in milliseconds since the epoch: the newest snapshot with none later.
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            SnapshotNotFoundError, TagNotFoundError: no such state.
+            OptionError: arguments contradict each other.
+            CommitError: snapshots up to the target expire, or the table is fast-forwarded or purged, just now; nothing
+                was removed.
         """
         from paimon_pyds.ops.maintenance.rollback import rollback
 
@@ -96,6 +108,13 @@ class Snapshots(Namespace):
             max_deletes: snapshots that go at most, the oldest first; all that are due by default.
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            OptionError: limits contradict each other.
+            NotFoundError: a tag or branch needs a file that is gone; nothing was removed.
         """
         from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_snapshots
 
@@ -129,6 +148,13 @@ class Snapshots(Namespace):
             everything: all go that no streaming reader has to read, also the last one.
             options: table options for this run.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            OptionError: limits contradict each other.
+            NotFoundError: a tag or branch needs a file that is gone; nothing was removed.
         """
         from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_changelogs
 
@@ -146,6 +172,13 @@ class Snapshots(Namespace):
         Args:
             a: the number of a snapshot, the name of a tag, or a datetime for the state of that time.
             b: the same; the newest state by default.
+
+        Returns:
+            A `TableDiff`; rows are read when they are taken from it.
+
+        Raises:
+            SnapshotNotFoundError, TagNotFoundError: no such state.
+            UnsupportedError: a table or option that is refused by name.
         """
         from paimon_pyds.ops.maintenance.diff import TableDiff
 

@@ -21,7 +21,21 @@ class System(Namespace):
     """System tables of a table: ``table.system``."""
 
     def read(self, name: SystemName, where: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
-        """A system table such as ``files`` or ``snapshots``, in memory; arguments as for `scan`."""
+        """A system table such as ``files`` or ``snapshots``, in memory.
+
+        Args:
+            name: of the system table.
+            where: a condition on its columns, as for `scan`.
+            **query: ``columns``, ``limit`` and ``options``, as for `scan`.
+
+        Returns:
+            The rows.
+
+        Raises:
+            OptionError: no such system table.
+            UnknownColumnError: no such column.
+            CorruptFileError: metadata is damaged.
+        """
         return self.scan(name, where, **query).to_arrow()
 
     def scan(self, name: SystemName, where: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
@@ -35,6 +49,13 @@ class System(Namespace):
             where: a condition on the columns of the system table, such as ``"partition = '{1}' AND level > 0"`` of
                 ``files``; ``filter`` is another name for it.
             **query: ``columns``, ``limit``, and ``options``: Paimon's scan options, as in `Table.scan`.
+
+        Returns:
+            The query; metadata is read when rows are taken.
+
+        Raises:
+            OptionError: no such system table.
+            UnknownColumnError: no such column.
         """
         from paimon_pyds.ops.system.tables import system_scan
         from paimon_pyds.scan import Scan
@@ -58,6 +79,13 @@ class System(Namespace):
             limit: rows to return at most.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
             filter: another name for ``where``.
+
+        Returns:
+            An `AuditLog`; rows are read when they are taken.
+
+        Raises:
+            UnknownColumnError: no such column.
+            OptionError: an unknown or contradictory option.
         """
         from paimon_pyds.ops.system.row_changes import AuditLog
 
@@ -69,6 +97,13 @@ class System(Namespace):
         Args:
             columns: ``rowkind`` and the table's columns; all by default.
             options: as in `audit_log`.
+
+        Returns:
+            A `Binlog`; rows are read when they are taken.
+
+        Raises:
+            UnknownColumnError: no such column.
+            OptionError: an unknown or contradictory option.
         """
         from paimon_pyds.ops.system.row_changes import Binlog
 

@@ -19,7 +19,11 @@ class Tags(Namespace):
     """Tags of a table: ``table.tags``."""
 
     def list(self) -> dict[str, Snapshot]:
-        """Tags by name."""
+        """Tags by name.
+
+        Returns:
+            Their snapshots by the tags' names.
+        """
         return self._store.tags()
 
     def create(  # noqa: PLR0913 - named arguments that users type
@@ -44,6 +48,16 @@ class Tags(Namespace):
             replace: a tag of this name may be there, and names this state from now on; what only it needed goes.
             dry_run: only look whether it can be done, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            The snapshot that the tag keeps.
+
+        Raises:
+            AlreadyExistsError: the tag exists, and ``replace`` is False.
+            SnapshotNotFoundError: the snapshot is not there, or expires just now; no tag is made.
+            CommitError: the table is purged just now; no tag is made.
+            OptionError: the name is not valid, or arguments contradict each other.
+            StorageError: the tag was created, but not its success file; replace the tag.
         """
         from paimon_pyds.ops.maintenance.tags import TagOptions, create_tag
 
@@ -57,6 +71,14 @@ class Tags(Namespace):
             name: of the tag.
             new_name: what it is called from now on.
             dry_run: only look whether it can be done, and change nothing; False by default.
+
+        Returns:
+            The snapshot that the tag keeps.
+
+        Raises:
+            TagNotFoundError: no such tag.
+            AlreadyExistsError: the new name is taken.
+            OptionError: the new name is not valid.
         """
         from paimon_pyds.ops.maintenance.tags import rename_tag
 
@@ -69,6 +91,13 @@ class Tags(Namespace):
             name: of the tag.
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            TagNotFoundError: no such tag.
+            NotFoundError: other tags or branches are damaged.
         """
         from paimon_pyds.ops.maintenance.tags import delete_tag
 
@@ -88,6 +117,12 @@ class Tags(Namespace):
             older_than: a time, as `Table.scan` takes it, or an age, such as ``"7 days"``.
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `Table.append`.
+
+        Returns:
+            A `RemovalSummary`: what was removed, or would be by a dry run.
+
+        Raises:
+            NotFoundError: other tags or branches are damaged.
         """
         from paimon_pyds.ops.maintenance.tags import expire_tags
 
@@ -108,6 +143,9 @@ class Tags(Namespace):
 
         Returns:
             Their names.
+
+        Raises:
+            OptionError: the delay is as long as the period, or the time zone is unknown.
         """
         from paimon_pyds.ops.maintenance.expire import maintenance_options
         from paimon_pyds.ops.maintenance.tag_creation import create_due_tags

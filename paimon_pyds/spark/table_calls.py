@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -22,6 +22,7 @@ _ARGUMENTS = {
     "progress": "as for `paimon_pyds.Table.append`; the driver shows it.",
 }
 """What the functions take besides the arguments of the method, and what they say otherwise."""
+_SECTIONS = ("Args:", "Returns:", "Raises:")
 _WIDTH = 108
 
 
@@ -29,7 +30,7 @@ def does(method: Callable[..., Any], **own: str) -> Callable[[_Function], _Funct
     """Make a function of Spark out of one that calls a method of a table.
 
     Texts without a time zone are read in the zone of the session, which is the first argument, as Spark reads them.
-    The docstring gets the arguments of the method, and its sections Returns and Raises if it has no own ones.
+    The docstring gets the arguments, the result and the errors of the method, where it has no own ones.
 
     Args:
         method: of `paimon_pyds.Table` or one of its namespaces.
@@ -43,40 +44,45 @@ def does(method: Callable[..., Any], **own: str) -> Callable[[_Function], _Funct
                 return function(spark, *args, **named)
 
         if function.__doc__ and method.__doc__:  # python -OO has none
-            about = {**_sections(method).arguments, **_ARGUMENTS, **own}
-            wrapped.__doc__ = _docstring(function, _sections(method), about)
+            wrapped.__doc__ = _docstring(function, method, own)
         return cast(_Function, wrapped)
 
     return decorated
 
 
 class _Sections:
-    """The parts of a docstring in Google's form: before ``Args:``, its arguments, and after them."""
+    """The parts of a docstring in Google's form: the text before its sections, and these, by name."""
 
-    def __init__(self, text: str) -> None:
-        blocks = text.split("\n\n")
-        self.about = [block for block in blocks if not block.startswith(("Args:", "Returns:", "Raises:"))]
-        self.rest = [block for block in blocks if block.startswith(("Returns:", "Raises:"))]
-        given = next((block for block in blocks if block.startswith("Args:")), "Args:").partition("\n")[2]
-        entries: list[str] = []
-        for line in textwrap.dedent(given).splitlines():
-            if line.startswith(" "):
-                entries[-1] += f" {line.strip()}"
-            else:
-                entries.append(line)
-        self.arguments = {name: text for name, _, text in (entry.partition(": ") for entry in entries)}
+    def __init__(self, function: Callable[..., Any]) -> None:
+        blocks = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        found = {name: block for block in blocks if (name := block.partition("\n")[0]) in _SECTIONS}
+        self.about = [block for block in blocks if block.partition("\n")[0] not in _SECTIONS]
+        self.arguments, self.errors = (_entries(found.get(name, "")) for name in ("Args:", "Raises:"))
+        self.returns = found.get("Returns:")
 
 
-def _sections(function: Callable[..., Any]) -> _Sections:
-    return _Sections(inspect.cleandoc(function.__doc__ or ""))
+def _entries(section: str) -> dict[str, str]:
+    """The entries of a section, ``name: text``, each in one line."""
+    lines: list[str] = []
+    for line in textwrap.dedent(section.partition("\n")[2]).splitlines():
+        if line.startswith(" "):
+            lines[-1] += f" {line.strip()}"
+        else:
+            lines.append(line)
+    return {name: text for name, _, text in (line.partition(": ") for line in lines)}
 
 
-def _docstring(function: Callable[..., Any], of_method: _Sections, about: Mapping[str, str]) -> str:
-    own = _sections(function)
-    arguments = _wrapped(f"{name}: {about[name]}" for name in inspect.signature(function).parameters)
-    return "\n\n".join([*own.about, f"Args:\n{arguments}", *(own.rest or of_method.rest)]) + "\n"
+def _docstring(function: Callable[..., Any], method: Callable[..., Any], own_arguments: Mapping[str, str]) -> str:
+    own, theirs = _Sections(function), _Sections(method)
+    known = {**theirs.arguments, **_ARGUMENTS, **own_arguments}
+    arguments = {name: known[name] for name in inspect.signature(function).parameters}
+    sections = [_section("Args:", arguments), own.returns or theirs.returns]
+    sections.append(_section("Raises:", {**theirs.errors, **own.errors}))
+    return "\n\n".join([*own.about, *filter(None, sections)]) + "\n"
 
 
-def _wrapped(entries: Iterable[str]) -> str:
+def _section(name: str, entries: Mapping[str, str]) -> str:
     first, more = " " * 4, " " * 8
-    return "\n".join(textwrap.fill(e, _WIDTH, initial_indent=first, subsequent_indent=more) for e in entries)
+    lines = [textwrap.fill(f"{n}: {text}", _WIDTH, initial_indent=first, subsequent_indent=more)
+             for n, text in entries.items()]  # fmt: skip
+    return "\n".join([name, *lines]) if lines else ""

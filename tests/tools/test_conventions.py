@@ -13,7 +13,7 @@ import paimon_pyds
 from paimon_pyds import Catalog, Table, spark
 from paimon_pyds.base.frames import RowStream
 from paimon_pyds.scan import Scan
-from support.surface import NAMESPACES, namespace, spark_calls
+from support.surface import NAMESPACES, calls_of, namespace, spark_calls, table_calls
 
 _USED = ("errors.py", "table.py", "scan.py", "typing.py", "spark/index.py", "spark/maintenance.py")
 """The modules that users import from, besides packages."""
@@ -98,3 +98,17 @@ def test_no_test_patches_a_private_constant() -> None:
     tests = Path(__file__).parents[1].rglob("test_*.py")
     found = {name for path in tests for name in patched.findall(path.read_text(encoding="utf-8"))}
     assert found <= _OF_RETRIES
+
+
+def test_docstrings_of_what_users_call_have_one_form() -> None:
+    """Sections for arguments, results and errors, in this order; only what takes no argument has none."""
+    scans = {name: call for name, call in calls_of(Scan).items() if name not in Scan._INTERNAL}
+    others = {**calls_of(Catalog), "migrate": paimon_pyds.migrate}
+    for calls in (table_calls(), spark_calls(spark), scans, others):
+        for name, call in calls.items():
+            text, signature = inspect.getdoc(call) or "", inspect.signature(call)
+            sections = re.findall(r"^(Args|Returns|Raises):$", text, re.M)
+            assert sections == [s for s in ("Args", "Returns", "Raises") if s in sections], name
+            assert "Args" in sections or not signature.parameters.keys() - {"self", "cls"}, name
+            assert "Args" not in sections or signature.return_annotation == "None" or "Returns" in sections, name
+            assert not re.search(r"\bRaises \w+Error", text), name

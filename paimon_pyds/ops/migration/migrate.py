@@ -188,6 +188,9 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         executor: where footers are read and files copied; this machine by default.
         progress: see `paimon_pyds.show_progress`.
 
+    Returns:
+        A `MigrationSummary`: the schema and the files of the table, and what was left out.
+
     Raises:
         NotFoundError: no data files.
         AlreadyExistsError: something is at the target.
