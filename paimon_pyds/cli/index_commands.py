@@ -47,11 +47,11 @@ def index_build(at: Target, **given: Any) -> None:
 @command(index, p.where(p.PARTITIONS_HELP))
 def index_dump(at: Target, where: str | None) -> None:
     """Show what is in the indexes of a table, or in an .index file."""
-    from paimon_pyds.ops.index_tools.inspect import dump_container
+    from paimon_pyds.ops.index_tools.inspect import container_bytes, dump_container
 
     path = at.path or ""
     if os.path.isfile(path):
-        found = dump_container(_bytes(path), path)
+        found = dump_container(container_bytes(path), path)
         if at.output == "text":
             show.line(f"{path}: {os.path.getsize(path):,} bytes")
     else:
@@ -76,14 +76,6 @@ def index_dump(at: Target, where: str | None) -> None:
         print()
 
 
-def _bytes(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise StorageError(f"can't read the container: {error.strerror}", path=path) from error
-
-
 def _facts(facts: Mapping[str, Any]) -> str:
     def text(value: Any) -> str:
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -99,9 +91,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
 )
 def index_evaluate(at: Target, container: str, where: str, rows: int | None) -> None:
     """Show what an index container says of a condition, as Java's readers do."""
-    from paimon_pyds.ops.index_tools.inspect import index_eval
-
-    answer = index_eval(at.table._store, container, _bytes(container), where, rows)
+    answer = at.table.index.evaluate(container, where, rows)
     if at.output == "json" or isinstance(answer, list):
         show.json_value(answer)
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.base.options.option import option_texts
+from paimon_pyds.base.options.option import integer, option_texts, path_like
 from paimon_pyds.base.progress import shown
 from paimon_pyds.namespaces.namespace import Namespace
 from paimon_pyds.sql.predicate.argument import one_condition
@@ -107,6 +108,29 @@ class Index(Namespace):
         with shown("verify indexes", progress):
             return verify_indexes(self._store, where, executor=executor)
 
+    def evaluate(self, container: str | os.PathLike[str], where: str, rows: int | None = None) -> str | list[int]:
+        """Evaluate a condition on one index container, as Java's readers do.
+
+        Args:
+            container: the path of an ``.index`` file on this machine.
+            where: Spark SQL text, which names the table's columns as they are now.
+            rows: how many rows the data file has; known where it is a live file of the table.
+
+        Returns:
+            ``"SKIP"`` where no row matches, ``"REMAIN"`` where the index rules nothing out, or the positions of the
+            rows that may match, ascending.
+
+        Raises:
+            PredicateError: the condition does not parse, or names no column.
+            OptionError: the number of rows is missing or wrong.
+            CorruptFileError: the container is damaged.
+            StorageError: it can't be read.
+        """
+        from paimon_pyds.ops.index_tools.inspect import evaluate_container
+
+        path = os.fspath(path_like("container", container))
+        return evaluate_container(self._store, path, where, None if rows is None else integer("rows", rows))
+
     def cost(
         self,
         options: OptionValues | None = None,
@@ -140,7 +164,7 @@ class Index(Namespace):
 
     def advise(
         self,
-        recorded: Sequence[RecordedFilter | str],
+        filters: Sequence[RecordedFilter | str],
         *,
         files: int = 3,
         where: Filter = None,
@@ -151,7 +175,7 @@ class Index(Namespace):
         The rules are in `paimon_pyds.ops.index_tools.advise`.
 
         Args:
-            recorded: filters of past queries, as text or as `RecordedFilter` with how often.
+            filters: those of past queries, as text or as `RecordedFilter` with how often.
             files: how many data files are looked into.
             where: a condition on partition columns; the other partitions are left out.
             progress: as for `Table.append`.
@@ -165,7 +189,7 @@ class Index(Namespace):
         from paimon_pyds.ops.index_tools.advise import index_advise
 
         with shown("advise", progress):
-            return index_advise(self._store, recorded, files=files, where=where)
+            return index_advise(self._store, filters, files=files, where=where)
 
     def layout(
         self,

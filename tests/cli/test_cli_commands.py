@@ -260,7 +260,7 @@ def test_eval_needs_to_know_the_rows_of_a_strange_container(
     strange = tmp_path / "strange.index"
     strange.write_bytes(next(Path(path).glob("bucket-0/*.index")).read_bytes())
     asked = ("index", "evaluate", path, str(strange), "--filter", "color = 'green'")
-    assert "give --rows" in _run(capsys, *asked, status=1)
+    assert "give rows" in _run(capsys, *asked, status=1)
 
 
 def test_an_unexpected_error_is_one_line_without_secrets(

@@ -109,7 +109,7 @@ def test_eval_of_another_number_of_rows(path: str, capsys: pytest.CaptureFixture
     side = str(next(Path(path).rglob("*.index")))
     asked = ("index", "evaluate", path, side, "--filter", "color = 'c3'", "--rows")
     assert len(json.loads(_run(capsys, *asked, "1000"))) == 91
-    assert "--rows 7 is wrong: the bitmap index of color is of 1000 rows" in _run(capsys, *asked, "7", status=1)
+    assert "rows=7 is wrong: the bitmap index of color is of 1000 rows" in _run(capsys, *asked, "7", status=1)
 
 
 def test_system(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ MEMBERS = {
     "tags": "create create_due delete expire list rename",
     "branches": "create delete fast_forward list rename",
     "snapshots": "diff expire expire_changelogs latest list rollback",
-    "index": "advise advise_partition build cost dump layout verify",
+    "index": "advise advise_partition build cost dump evaluate layout verify",
     "maintenance": (
         "analyze clear_consumers clone compact_manifests consumers expire_partitions mark_partitions_done purge "
         "remove_orphan_files remove_unexisting_files repair rescale reset_consumer statistics verify"
@@ -79,7 +79,7 @@ def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
 # ------------------------------------------------------------------------------------------------------- command line
 
 ONLY_COMMANDS = {
-    "describe", "tables", "rename", "drop", "create-database", "drop-database", "migrate", "index evaluate",
+    "describe", "tables", "rename", "drop", "create-database", "drop-database", "migrate",
 }  # fmt: skip
 """Commands on catalogs and files, and what a table shows by ``print``."""
 OTHER_NAMES = {
@@ -90,7 +90,7 @@ OTHER_NAMES = {
         "set", "unset", "drop_column", "rename_column", "change_type", "allow_null", "forbid_null", "column_comment",
         "column_default", "move_column",
     },
-    "index cost": {"filter"}, "index advise": {"filters", "filter"}, "index layout": {"before", "html"},
+    "index cost": {"filter"}, "index advise": {"filter"}, "index layout": {"before", "html"},
     "index advise-partition": {"filter"},
     "snapshots diff": {"summary", "exit_code"}, "explain": {"html"}, "system read": {"names", "warehouse"},
 }  # fmt: skip

@@ -16,7 +16,7 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.text import one_line
 from paimon_pyds.base.types import AtomicType, Kind
 from paimon_pyds.engine.execution.live_files import live_in, live_of, planned_live_files
-from paimon_pyds.errors import CorruptFileError, OptionError
+from paimon_pyds.errors import CorruptFileError, OptionError, StorageError
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.container import IndexRange, parse_head
 from paimon_pyds.index.evaluate import FileIndex
@@ -205,7 +205,16 @@ def _leaf(index: FileIndex, leaf: Leaf, row_count: int) -> _JavaAnswer:
     return _JavaAnswer(result.selection, result.selection.is_none and not by_positions)
 
 
-def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: int | None = None) -> str | list[int]:
+def container_bytes(path: str) -> bytes:
+    """The bytes of a container on this machine. Raises StorageError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise StorageError(f"can't read the container: {error.strerror}", path=path) from error
+
+
+def evaluate_container(store: TableStore, path: str, filter_: str, rows: int | None = None) -> str | list[int]:
     """``"REMAIN"``, ``"SKIP"``, or the positions that a container leaves, ascending: see `java_answer`.
 
     ``store``: the table; the filter names its columns as they are now. A container of one of its live files is
@@ -225,15 +234,15 @@ def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: in
         predicate = plan_evolution(read.fields_of(file), wanted).devolve(predicate)
     if rows is None and file is None:
         raise OptionError(
-            "the container belongs to no live file of the table", hint="give --rows, the rows of its file"
+            "the container belongs to no live file of the table", hint="give rows, how many its data file has"
         )
     row_count = rows if rows is not None else 0 if file is None else file.row_count
     try:
-        return java_answer(FileIndex.open(BytesSource(data, path)), predicate, row_count)
+        return java_answer(FileIndex.open(BytesSource(container_bytes(path), path)), predicate, row_count)
     except CorruptFileError as error:
         if error.field != "row count":
             raise
-        raise OptionError(f"--rows {row_count} is wrong: {error.message}") from error
+        raise OptionError(f"rows={row_count} is wrong: {error.message}") from error
 
 
 def _file_of(store: TableStore, schema: TableSchema, path: str) -> tuple[ReadSpec, PlannedFile | None]:
