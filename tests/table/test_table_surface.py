@@ -85,7 +85,7 @@ ONLY_COMMANDS = {
 OTHER_NAMES = {
     "append": {"inputs", "rowkind_column", "create", "partition_by", "primary_key"},
     "overwrite": {"inputs", "rowkind_column", "missing_columns", "create", "partition_by", "primary_key"},
-    "update": {"set"},
+    "create": {"columns"}, "update": {"set"},
     "alter": {
         "set", "unset", "drop_column", "rename_column", "change_type", "allow_null", "forbid_null", "column_comment",
         "column_default", "move_column",
