@@ -88,7 +88,7 @@ OTHER_NAMES = {
     "create": {"columns"}, "update": {"set"},
     "alter": {
         "set", "unset", "drop_column", "rename_column", "change_type", "allow_null", "forbid_null", "column_comment",
-        "column_default", "move_column",
+        "column_default", "move_column", "add_columns", "comment",
     },
     "index cost": {"filter"}, "index advise": {"filter"}, "index layout": {"before", "html"},
     "index advise-partition": {"filter"},

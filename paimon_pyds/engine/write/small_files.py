@@ -95,7 +95,7 @@ class SmallFilesWriter:
         self._paths: list[str] = []
 
     def takes(self, rows: int, size: int) -> bool:
-        """Whether the file of a bucket with so many rows and bytes is small."""
+        """Whether a bucket's file of this many rows and bytes is small."""
         return rows <= self._most_rows and size <= self._most_bytes
 
     def write(self, buckets: Sequence[BucketFiles], rows: Sequence[pa.RecordBatch]) -> list[BucketFiles]:

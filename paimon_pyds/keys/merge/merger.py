@@ -26,7 +26,7 @@ class RowMerger:
     made of them when it was compacted; but the engine first-row goes by age alone. (Java: class LookupMergeFunction.)
 
     ``schema``: the table's. Its options say which engine merges, and what orders the versions of a key.
-    ``within``: columns that tell rows apart before their keys do, where rows of several buckets are merged at once.
+    ``within``: columns that distinguish rows before their keys do, where rows of several buckets are merged at once.
     ``keeps_single``: a key with one version keeps it, whatever the engine; compactions that look up older versions
     merge it by itself.
 

@@ -189,7 +189,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         progress: see `paimon_pyds.show_progress`.
 
     Returns:
-        A `MigrationSummary`: the schema and the files of the table, and what was left out.
+        A `MigrationSummary`: the schema and the files of the table, and the columns and links that it lacks.
 
     Raises:
         NotFoundError: no data files.
