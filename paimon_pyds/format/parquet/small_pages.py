@@ -57,7 +57,9 @@ def small_pages(
     """
     start, stop = source.footer.groups[group]
     with source.arrow_file(int96=False) as file:
-        types = [file.schema_arrow.field(leaf.path[0]).type for leaf in leaves]
+        schema = file.schema_arrow  # pyarrow converts all columns at each access
+    by_name = dict(zip(schema.names, schema.types, strict=True))
+    types = [by_name[leaf.path[0]] for leaf in leaves]
     columns = _columns(source, group, leaves)
     done = 0
     while done < stop - start:

@@ -276,7 +276,7 @@ class _Stitcher:
 
         ``unbounded`` are top-level columns whose bounds are left out; their counts of NULLs stay.
         """
-        unbounded_paths = [[name.encode()] for name in unbounded]
+        unbounded_paths = {(name.encode(),) for name in unbounded}
         view = memoryview(file)
         length = int.from_bytes(view[-8:-4], "little")
         meta, _ = decode_struct(bytes(view[-8 - length : -8]))
@@ -301,7 +301,7 @@ class _Stitcher:
                     chunk[3][1][1] = (I32, INT96)
                     chunk[3][1].pop(12, None)  # statistics: INT96 has no order
                     column_index = None
-                if chunk[3][1][3][1][1] in unbounded_paths:
+                if tuple(chunk[3][1][3][1][1]) in unbounded_paths:
                     if 12 in chunk[3][1]:
                         chunk[3][1][12] = (STRUCT, {n: f for n, f in chunk[3][1][12][1].items() if n == _NULL_COUNT})
                     column_index = None
