@@ -36,6 +36,7 @@ PLAIN_PYTHON = {
     "Scan": "paimon_pyds.scan.Scan",
     "Scans as frames and streams": "paimon_pyds.base.frames.RowStream",
     "Catalog": "paimon_pyds.Catalog",
+    "System tables: catalog.system": "paimon_pyds.catalog.system.CatalogSystem",
     "Explanation": "paimon_pyds.ops.explain.explain.Explanation",
     "Clauses of a merge": ("paimon_pyds.Update", "paimon_pyds.Insert", "paimon_pyds.Delete"),
     "Progress": ("paimon_pyds.ProgressEvent",),

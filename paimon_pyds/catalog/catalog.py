@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,6 @@ from paimon_pyds.errors import (
     suggest,
 )
 from paimon_pyds.ops.ddl.create import TakeBack, unmade_on_failure
-from paimon_pyds.sql.predicate.argument import one_condition
 from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
 
@@ -41,13 +39,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from paimon_pyds.base.frames import RowStream
     from paimon_pyds.base.types import DataField
     from paimon_pyds.catalog.backend import CatalogBackend
+    from paimon_pyds.catalog.system import CatalogSystem
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.metadata.store import TableStore
     from paimon_pyds.ops.ddl.alter import SchemaChanges
-    from paimon_pyds.typing import Filter, OptionValues, Rows, SystemArguments
+    from paimon_pyds.typing import OptionValues, Rows
 
 _HIVE_HINT = "open the table by its path, or the warehouse directory as a catalog; Hive is left out of commits then"
 _ELSEWHERE = {
@@ -319,55 +317,12 @@ class Catalog:
         except TableNotFoundError as error:
             raise self._not_found(identifier, error) from error
 
-    def system(self, name: str, where: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
-        """A system table in memory.
+    @property
+    def system(self) -> CatalogSystem:
+        """System tables of the catalog and its tables: ``catalog.system.read("sys.tables")``."""
+        from paimon_pyds.catalog.system import CatalogSystem
 
-        Args:
-            name: as for `system_scan`.
-            where: a condition on its columns.
-            **query: as for `system_scan`.
-
-        Returns:
-            The rows.
-
-        Raises:
-            OptionError: no system table, with similar names.
-            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
-        """
-        return self.system_scan(name, where, **query).to_arrow()
-
-    def system_scan(self, name: str, where: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
-        """A query on a system table of a table (``db.t$files``, ``db.t$branch_b$files``) or of the whole catalog.
-
-        Args:
-            name: for the catalog ``sys.tables``, ``sys.partitions``, ``sys.all_table_options`` or
-                ``sys.catalog_options``; ``sys.`` can be left out.
-            where: a condition on the columns of the system table; ``filter`` is another name for it.
-            **query: as for ``table.system.scan``; the tables of the catalog take no ``options``.
-
-        Returns:
-            The query; metadata is read when rows are taken.
-
-        Raises:
-            OptionError: no system table, with similar names.
-            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
-        """
-        identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in str(name) else SYSTEM_DATABASE)
-        system: Any = identifier.system
-        if system is not None:
-            return Table(self._store(replace(identifier, system=None))).system.scan(system, where, **query)
-        if identifier.database != SYSTEM_DATABASE:
-            raise OptionError(f"{identifier} is no system table", hint=f"write {identifier}$files, or sys.tables")
-        if query.pop("options", None):
-            raise OptionError("a system table of the whole catalog takes no options of a scan")
-        from paimon_pyds.ops.system.warehouse import Warehouse, warehouse_scan
-
-        def store(database: str, table: str) -> TableStore:
-            return self._backend.store(Identifier(database, table))
-
-        warehouse = Warehouse(self.databases, self.tables, store, self._options)
-        where = one_condition(where, query.get("filter"))
-        return warehouse_scan(warehouse, identifier.table).narrowed(where, query.get("columns"), query.get("limit"))
+        return CatalogSystem(self)
 
     def path(self, name: str) -> str:
         """Where the table of that name is, or would be.
@@ -492,7 +447,7 @@ class Catalog:
     def _of_table(self, name: str) -> Identifier:
         identifier = parse_identifier(name)
         if identifier.system is not None or identifier.database == SYSTEM_DATABASE:
-            raise UnsupportedError(f"{identifier} is a system table", hint=f'.system("{identifier}") reads it')
+            raise UnsupportedError(f"{identifier} is a system table", hint=f'.system.read("{identifier}") reads it')
         return identifier
 
     def _plain(self, name: str, default_database: str = DEFAULT_DATABASE) -> Identifier:

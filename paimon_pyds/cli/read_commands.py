@@ -246,7 +246,7 @@ def system_read(at: Target, names: tuple[Any, ...], warehouse: str | None, where
     elif at.branch is not None:
         raise OptionError("--branch goes with the path of a table", hint="write db.t$branch_NAME$files")
     else:
-        found = catalog.system_scan(name, where, options=options, **query)
+        found = catalog.system.scan(name, where, options=options, **query)
     at.show_rows(found.arrow_schema, found.to_batches())
 
 

@@ -53,7 +53,7 @@ def table_location(given: Mapping[str, str]) -> tuple[str, str | None, str | Non
     if name.database == SYSTEM_DATABASE:
         if in_catalog:
             raise UnsupportedError(
-                "system tables of a catalog can't be read in Spark", hint="Catalog.system reads them"
+                "system tables of a catalog can't be read in Spark", hint="Catalog.system.read reads them"
             )
         return warehouse or "", branch, SYSTEM_OF_WAREHOUSE + name.object_name
     where = f"{(warehouse or '').rstrip('/')}/{name.database}.db/{name.table}"

@@ -102,7 +102,7 @@ def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:
             raise OptionError(f"the option {name} is not for system tables", hint="leave it out")
     system: Any = options.system or ""
     if system.startswith(SYSTEM_OF_WAREHOUSE):
-        found = Catalog(options.path, options.storage).system_scan(
+        found = Catalog(options.path, options.storage).system.scan(
             system, options.where, columns=columns, limit=options.limit, options=options.scan
         )
     else:

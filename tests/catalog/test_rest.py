@@ -581,7 +581,7 @@ def test_secrets_show_nowhere(catalog: Catalog, server: RestCatalogServer, caplo
     shown = [
         texts_of(opened, table, table._store, table._store.publisher, table._store.io, scan, scan.plan()),
         texts_of(scan.explain(), scan.explain(analyze=True), table.snapshots.latest()),
-        *(str(opened.system(name).to_pylist()) for name in ("catalog_options", "all_table_options")),
+        *(str(opened.system.read(name).to_pylist()) for name in ("catalog_options", "all_table_options")),
         str(table.maintenance.verify()), str(table.system.read("options")),
     ]  # fmt: skip
     for status in (400, 401, 403, 404, 409, 500, 501):

@@ -57,7 +57,7 @@ def test_each_system_table_by_name_and_by_path(spark: Any, frames: Any, table: p
     assert {f.name: f.nullable for f in of_branch.schema}["snapshot_id"] is False
     for name in sampled(WAREHOUSE_TABLES, 1 if FEW else len(WAREHOUSE_TABLES)):
         frame = spark.read.format("paimon").option("warehouse", warehouse).option("table", f"sys.{name}").load()
-        assert _stored(frame) == _ours(pp.Catalog(warehouse).system(name)), name
+        assert _stored(frame) == _ours(pp.Catalog(warehouse).system.read(name)), name
 
 
 def test_filter_columns_limit_and_changes(frames: Any, table: pp.Table) -> None:

@@ -211,7 +211,7 @@ CHANGES: dict[str, Call] = {
 } | {
     "databases": lambda w: (pp.Catalog(w).databases(), pp.Catalog(w).tables("shop")),
     "catalog table": lambda w: (pp.Catalog(w).table("shop.t").count(), pp.Catalog(w).table("shop.t$branch_b").count()),
-    "catalog system": lambda w: (pp.Catalog(w).system("tables"), pp.Catalog(w).system("all_table_options")),
+    "catalog system": lambda w: (pp.Catalog(w).system.read("tables"), pp.Catalog(w).system.read("all_table_options")),
     "create database": lambda w: (pp.Catalog(w).create_database("n"), pp.Catalog(w).drop_database("n")),
     "drop database": lambda w: pp.Catalog(w).drop_database("shop", cascade=True),
     "create table": lambda w: pp.Catalog(w).create_table("shop.n", rows(0, 2)),

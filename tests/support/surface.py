@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import paimon_pyds as pp
+from paimon_pyds.catalog.system import CatalogSystem
 
 NAMESPACES = ("tags", "branches", "snapshots", "index", "maintenance", "system")
 
@@ -33,6 +34,11 @@ def table_calls() -> dict[str, Callable[..., Any]]:
     """``append``, ``tags.create``, …"""
     below = {f"{n}.{name}": call for n in NAMESPACES for name, call in calls_of(namespace(n)).items()}
     return calls_of(pp.Table) | below
+
+
+def catalog_calls() -> dict[str, Callable[..., Any]]:
+    """``table``, ``system.read``, …"""
+    return calls_of(pp.Catalog) | {f"system.{name}": call for name, call in calls_of(CatalogSystem).items()}
 
 
 def spark_calls(spark: ModuleType) -> dict[str, Callable[..., Any]]:

@@ -202,7 +202,7 @@ def test_names_are_lists_or_texts(tmp_path: Path) -> None:
 
 def test_names_of_catalogs_are_texts(tmp_path: Path) -> None:
     catalog: Any = pp.Catalog(tmp_path)
-    for call in (catalog.table, catalog.create_database, catalog.drop_table, catalog.system, catalog.path):
+    for call in (catalog.table, catalog.create_database, catalog.drop_table, catalog.system.read, catalog.path):
         for wrong in (5, None, ["a"], b"a"):
             with pytest.raises(ArgumentTypeError, match="takes a text, not "):
                 call(wrong)

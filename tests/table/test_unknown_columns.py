@@ -109,8 +109,8 @@ def test_keys_and_catalogs(tmp_path: Path) -> None:
         lambda: keyed.lookup([{"idd": 1}]),
         lambda: keyed.lookup(1, ["idd"]),
         lambda: keyed.lookup(1, where="idd = 1"),
-        lambda: catalog.system("sys.tables", "idd = 1"),
-        lambda: catalog.system("sys.tables", columns=["idd"]),
+        lambda: catalog.system.read("sys.tables", "idd = 1"),
+        lambda: catalog.system.read("sys.tables", columns=["idd"]),
     ):
         with pytest.raises(UnknownColumnError, match="idd"):
             call()

@@ -13,7 +13,7 @@ import paimon_pyds
 from paimon_pyds import Catalog, Table, spark
 from paimon_pyds.base.frames import RowStream
 from paimon_pyds.scan import Scan
-from support.surface import NAMESPACES, calls_of, namespace, spark_calls, table_calls
+from support.surface import NAMESPACES, calls_of, catalog_calls, namespace, spark_calls, table_calls
 
 _USED = ("errors.py", "table.py", "scan.py", "typing.py", "spark/index.py", "spark/maintenance.py")
 """The modules that users import from, besides packages."""
@@ -103,7 +103,7 @@ def test_no_test_patches_a_private_constant() -> None:
 def test_docstrings_of_what_users_call_have_one_form() -> None:
     """Sections for arguments, results and errors, in this order; only what takes no argument has none."""
     scans = {name: call for name, call in calls_of(Scan).items() if name not in Scan._INTERNAL}
-    others = {**calls_of(Catalog), "migrate": paimon_pyds.migrate}
+    others = {**catalog_calls(), "migrate": paimon_pyds.migrate}
     for calls in (table_calls(), spark_calls(spark), scans, others):
         for name, call in calls.items():
             text, signature = inspect.getdoc(call) or "", inspect.signature(call)

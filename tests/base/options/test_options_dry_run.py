@@ -15,10 +15,11 @@ import click
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.secrets import human_bytes
 from paimon_pyds.cli.main import main
 from paimon_pyds.cli.program import commands, program
 from paimon_pyds.ops.migration.migrate import migrate
-from support.surface import calls_of, spark_calls, table_calls
+from support.surface import catalog_calls, spark_calls, table_calls
 
 CALLS = [
     "compact", "truncate", "drop_partitions", "migrate", "tags.create", "tags.rename", "tags.delete", "tags.expire",
@@ -40,7 +41,7 @@ ASKING = (
 
 def _callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     spark = pytest.importorskip("paimon_pyds.spark")
-    for calls in (table_calls(), calls_of(pp.Catalog), spark_calls(spark)):
+    for calls in (table_calls(), catalog_calls(), spark_calls(spark)):
         yield from calls.items()
     yield "migrate", migrate
 
@@ -141,7 +142,7 @@ def test_rows_that_leave_the_newest_state_stay_in_older_snapshots(tmp_path: Path
     table = _world(tmp_path)
     planned = table.drop_partitions("p = 1", dry_run=True)
     text = "1 partition, 2 data files ({}) {} the newest state, {} older snapshots keep their rows, in 0."
-    size = f"{planned.bytes / 1024:.1f} KiB"
+    size = human_bytes(planned.bytes)
     assert repr(planned).startswith(f"RemovalSummary: {text.format(size, 'would leave', 2)}")
     done = table.drop_partitions("p = 1")
     assert (done.older_snapshots, done.data_files, done.partitions) == (2, 2, ("p=1",))

@@ -18,7 +18,7 @@ from paimon_pyds.cli.main import main
 from paimon_pyds.engine.compact.options import CompactOptions
 from paimon_pyds.engine.rowlevel.clauses import MergeOptions
 from paimon_pyds.ops.explain.explain import Explanation
-from support.surface import calls_of, spark_calls, table_calls
+from support.surface import catalog_calls, spark_calls, table_calls
 
 TRIED = ("index.cost", "index.advise", "index.advise_partition")
 """What takes filters to try, in a list, and a condition on the partitions that are looked into."""
@@ -50,18 +50,18 @@ def _names(call: Callable[..., Any]) -> set[str]:
 
 def test_conditions_are_named_where_everywhere() -> None:
     spark = pytest.importorskip("paimon_pyds.spark")
-    owners = [("Table", table_calls()), ("Catalog", calls_of(pp.Catalog)), ("spark", spark_calls(spark))]
+    owners = [("Table", table_calls()), ("Catalog", catalog_calls()), ("spark", spark_calls(spark))]
     found = {f"{owner}.{name}": call for owner, calls in owners for name, call in calls.items()}
     assert not [name for name, call in found.items() if _names(call) & {"which", "condition", "partitions", "filter_"}
                 if name != "Table.maintenance.mark_partitions_done"]  # fmt: skip
     assert not [name for name, call in found.items() if "filter" in _names(call) and "where" not in _names(call)]
     takes = {name for name, call in found.items() if "where" in _names(call)}
     assert {name.removeprefix("Table.") for name in takes if name.startswith("Table.")} == {
-        *CALLS, *TRIED,
+        *CALLS, *TRIED, "index.evaluate",
     } - {"lookup"}  # fmt: skip
     assert {name for name in takes if not name.startswith("Table.")} == {
-        "Catalog.system", "Catalog.system_scan", "spark.compact", "spark.delete", "spark.update", "spark.index.build",
-        "spark.index.verify", "spark.maintenance.rescale",
+        "Catalog.system.read", "Catalog.system.scan", "spark.compact", "spark.delete", "spark.update",
+        "spark.index.build", "spark.index.verify", "spark.maintenance.rescale",
     }  # fmt: skip
 
 
@@ -110,11 +110,11 @@ def test_a_catalog_takes_both_names(tmp_path: Path) -> None:
     catalog = pp.Catalog(tmp_path)
     catalog.create_table("default.a", "id INT")
     catalog.create_table("default.b", "id INT")
-    assert catalog.system("sys.tables", where="table_name = 'a'") == catalog.system(
+    assert catalog.system.read("sys.tables", where="table_name = 'a'") == catalog.system.read(
         "sys.tables", filter="table_name = 'a'"
     )
     with pytest.raises(pp.errors.OptionError, match="two names of one condition"):
-        catalog.system("sys.tables", "table_name = 'a'", filter="table_name = 'a'")
+        catalog.system.read("sys.tables", "table_name = 'a'", filter="table_name = 'a'")
 
 
 @pytest.mark.parametrize("call", ["delete", "drop_partitions"])
