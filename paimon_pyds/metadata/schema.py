@@ -269,7 +269,7 @@ class SchemaStore:
             if id_ in cached or not self._is_same_table(cached):
                 if self._schemas_checked:
                     raise NotFoundError(
-                        "the table was dropped and created again while it was looked at",
+                        "the table was dropped and created again during the operation",
                         path=self.root,
                         hint="run the operation again on the table that is there now",
                     )
@@ -372,9 +372,9 @@ class SchemaStore:
             branches = self.branches()
             if self.branch in branches:
                 return BranchNotFoundError(
-                    f"branch {self.branch!r:.100} has no columns: it was left half-made",
+                    f"branch {self.branch!r:.100} has no columns: its creation did not finish",
                     path=self.root,
-                    hint="delete it, unless somebody makes it just now",
+                    hint="delete it, unless it is being created",
                 )
             return BranchNotFoundError(
                 f"the table has no branch {self.branch!r:.100}",

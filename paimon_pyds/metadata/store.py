@@ -270,7 +270,7 @@ class TableStore(SchemaStore):
             f"no snapshot is as old as {_utc(timestamp_ms)}: the earliest that is left, {first.id}, "
             f"was made at {_utc(first.time_millis)}",
             path=self.root,
-            hint="older snapshots have expired or never were; name a later time",
+            hint="older snapshots have expired or never existed; name a later time",
         )
 
     def try_create_snapshot(self, snapshot: Snapshot) -> bool:
@@ -501,7 +501,7 @@ class TableStore(SchemaStore):
         except FileNotFoundError as error:
             raise self.missing(path) from error
         if size is not None and len(data) != size:
-            raise CorruptFileError(f"the file has {len(data)} bytes, what names it says {size}", path=path)
+            raise CorruptFileError(f"the file has {len(data)} bytes, but its metadata says {size}", path=path)
         return data
 
     def _cached(

@@ -1,4 +1,4 @@
-"""Which task of Spark gets which rows: the bucket of each row as a column, and the shuffle before a write.
+"""The distribution of rows over Spark's tasks: the bucket of each row as a column, and the shuffle before a write.
 
 A Python data source can't prescribe how Spark distributes the rows to write: without a shuffle each task may have rows
 of any bucket, and writes a file of its own for each.

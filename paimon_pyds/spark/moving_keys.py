@@ -268,7 +268,7 @@ class _Placing:
             raise CommitError(
                 "the DataFrame had other keys when Spark computed a part of it again",
                 path=self.places.store.root,
-                hint="write it after checkpoint() or localCheckpoint(), which keep its rows",
+                hint="write it after checkpoint() or localCheckpoint(), which store its rows",
             )
 
 

@@ -39,7 +39,7 @@ _log = logging.getLogger("paimon_pyds.spark")
 
 
 def for_tasks(options: ReadOptions, store: TableStore | None) -> ReadOptions:
-    """What a task needs of the options: no more credentials than the storage takes.
+    """The options that a task needs: no more credentials than the storage takes.
 
     ``store`` is the table where they name one of a catalog. Tasks can't reach it: they read the snapshot files.
     """

@@ -58,6 +58,6 @@ def test_no_commit_deletes_what_it_adds(tmp_path: Path) -> None:
     table.append(rows)
     entries = live_of(table._store, table.snapshots.latest())
     changes = Changes([Increment(deleted=entries, replacements=entries)])
-    with pytest.raises(ValueError, match="comes back as it is"):
+    with pytest.raises(ValueError, match="adds and deletes the same entry"):
         commit(table._store, changes, TableOptions(table.options))
     assert table.count() == 3

@@ -147,7 +147,7 @@ def test_an_older_scan_never_mixes_the_two(table: pp.Table) -> None:
         assert scan.answer.min("b").value == 10
         with pytest.raises(NotFoundError, match=r"gone|dropped"):
             scan.to_arrow()
-    with pytest.raises(NotFoundError, match="dropped and created again while it was looked at"):
+    with pytest.raises(NotFoundError, match="dropped and created again during the operation"):
         unplanned.answer.min("b")
 
 

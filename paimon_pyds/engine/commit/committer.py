@@ -174,9 +174,9 @@ class _Commit:
         while rolling_back_to(self.store):
             retries.again(
                 CommitConflictError(
-                    "the table is rolled back, and its files are removed",
+                    "a rollback of the table is running, and removes files",
                     path=self.store.root,
-                    hint="write the rows again when that is done",
+                    hint="write the rows again after its end",
                 )
             )
         self.earlier.look_again(schema)
@@ -310,7 +310,7 @@ class _Commit:
             return False
         wanted = set(identities(again))
         if not wanted.isdisjoint(identities(deleted)):
-            raise ValueError("an entry comes back as it is: the deletion in the same commit would take it away")
+            raise ValueError("the commit adds and deletes the same entry")
         touched = EntryFilter(schema, partitions=frozenset(again["partition"].to_pylist()))
         manifests = [m for m in base if m.num_deleted_files]
         entries = ManifestReader(self.store, touched).entries(manifests, ("kind", *IDENTITY_COLUMNS))

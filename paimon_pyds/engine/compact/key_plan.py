@@ -72,8 +72,8 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     check_levels(options)
     if not OlderVersions.of(TableOptions(schema.options)).fit(OlderVersions.of(options)):
         raise OptionError(
-            "whether older versions of rows are looked up can't differ for one compaction: by the table's own options "
-            "readers would make other rows of the levels that it leaves",
+            "the look-up of older versions can't be switched for one compaction: readers go by the table's own "
+            "options, and would get other rows from the levels that remain",
             hint="leave changelog-producer and force-lookup out, or alter the table",
         )
     if request.order_by:
@@ -94,7 +94,7 @@ def files_by_bucket(
         return found
     ranks = key_ranks(entries, schema)
     if ranks is None:
-        raise UnsupportedError("keys that Arrow can't hold can't be put in order", hint=_IN_JAVA)
+        raise UnsupportedError("keys that Arrow can't hold can't be sorted", hint=_IN_JAVA)
     for at, (key, file) in enumerate(zip(places(entries), level_files(entries, losing), strict=True)):
         ranged = replace(file, at=at, key_range=(int(ranks[0, at]), int(ranks[1, at])))
         found.setdefault(key, []).append(ranged)

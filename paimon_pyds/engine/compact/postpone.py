@@ -108,8 +108,7 @@ def with_real_buckets(
         return tuple(buckets)
     if not all(store.io.exists(path) for bucket in waiting for path in bucket.paths()):
         raise CommitConflictError(
-            "files that rows wait in for their buckets are gone: an earlier commit of them has brought the rows there, "
-            "or failed",
+            "files of rows that wait for their buckets are gone: an earlier commit has moved the rows there, or failed",
             path=store.root,
             hint="nothing was published; look whether the table has the rows before writing them again",
         )

@@ -148,9 +148,9 @@ class KeyPlaces:
     def in_two_places(self, key: str = "of a row") -> PaimonError:
         """The error for a key that is in two places."""
         return PaimonError(
-            f"the key {key} is in two partitions or buckets: jobs have written it side by side",
+            f"the key {key} is in two partitions or buckets: two jobs have written it at the same time",
             path=self.store.root,
-            hint="delete its rows, and write it anew",
+            hint="delete its rows, and write it again",
         )
 
     def _rows(self, keys: pa.RecordBatch) -> pa.Table:
@@ -241,7 +241,8 @@ class KeyPlaces:
         return frozenset(entries["file_name"].filter(old).to_pylist())
 
     def _young(self, files: tuple[PlannedFile, ...]) -> tuple[PlannedFile, ...]:
-        """The files that have keys with young ones. (Java: IndexBootstrap.filterSplit, of whole splits.)"""
+        """The files of sections that have a file younger than the limit. (Java: IndexBootstrap.filterSplit, by
+        splits.)"""
         kept = (section for section in sections(files) if any(file.name not in self._old_files for file in section))
         return tuple(file for section in kept for file in section)
 

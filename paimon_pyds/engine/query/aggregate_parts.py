@@ -182,7 +182,7 @@ class Sum(Fold):
         kind = field.type.kind
         if kind not in INTEGER_KINDS | {Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE}:
             raise UnsupportedError(
-                f"values of column {field.name!r}, of type {field.type}, have no sum", hint="only numbers have"
+                f"values of column {field.name!r}, of type {field.type}, have no sum", hint="only numbers have one"
             )
         self._field = field
         self._codec = order_codec(field.type)

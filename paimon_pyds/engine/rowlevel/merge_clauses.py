@@ -154,7 +154,8 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
             raise OptionError(f"{name.replace('_', ' ')}: {names} clauses are wanted, not {shown_argument(clause)}")
         if found and found[-1].where is None:
             raise OptionError(
-                f"{name.replace('_', ' ')}: the clause behind one without a condition never acts", hint="give it last"
+                f"{name.replace('_', ' ')}: the clause after one without a condition never acts",
+                hint="put the clause without a condition last",
             )
         found.append(parsed)
     return tuple(found)

@@ -28,7 +28,9 @@ def check_columns(schema: pa.Schema | None, context: WriteContext) -> None:
     )
     if not names:
         hint = "give them, such as [] for each; table.truncate() and drop_partitions() take rows away"
-        raise SchemaError("the data has no columns, and would replace rows by none", path=context.root, hint=hint)
+        raise SchemaError(
+            "the data has no columns: an overwrite with it would only delete rows", path=context.root, hint=hint
+        )
     match_columns(names, context.schema.fields, context.root)
 
 

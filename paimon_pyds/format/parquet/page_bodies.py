@@ -134,7 +134,7 @@ def _are_frames_of(data: Octets, starts: Int64s, lengths: Int64s, sizes: Int64s)
 
 
 def _changed() -> CorruptFileError:
-    return CorruptFileError("a page whose checksum is another one", field="PageHeader.crc")
+    return CorruptFileError("a page with a wrong checksum", field="PageHeader.crc")
 
 
 def _two_sizes() -> CorruptFileError:

@@ -208,7 +208,7 @@ def _dictionary_head(pick: PagePick, data: bytes, begin: int) -> PageHead | None
     head = read_head(data, begin)
     _check_sizes(head.uncompressed, head.compressed, pick.chunk.uncompressed_size)
     if head.kind != DICTIONARY_PAGE or head.length + head.compressed != pick.prefix[1]:
-        raise CorruptFileError("what stands before the first data page is no dictionary page", field="PageHeader")
+        raise CorruptFileError("the bytes before the first data page are not a dictionary page", field="PageHeader")
     return head
 
 

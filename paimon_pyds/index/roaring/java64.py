@@ -125,7 +125,7 @@ def _read_containers(reader: _Reader) -> dict[int, _Container]:
         if there == 1:
             found[place] = _read_container(reader)
         elif there:
-            raise reader.corrupt(f"{there} says neither that a container is there nor that it is not", "place")
+            raise reader.corrupt(f"{there} is not a valid flag for the presence of a container", "place")
     if reader.integer(8, "containers") != len(found):
         raise reader.corrupt(f"it says another number of containers than {len(found)}", "containers")
     reader.take(8, "place in use")

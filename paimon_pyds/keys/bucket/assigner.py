@@ -89,8 +89,8 @@ class PlacedRows(BucketAssigner):
         """See `BucketAssigner`. Raises UnsupportedError without a column: a writer does not know where keys are."""
         if self._column is None:
             raise UnsupportedError(
-                "the primary key does not hold all partition columns: a row goes to where its key is, or that row has "
-                "to go, and a writer of its own does not know where",
+                "the primary key does not hold all partition columns: a write may have to delete the key's row in "
+                "another partition, and a single writer can't find it",
                 hint="write by Table.append, or by paimon_pyds.spark.write(df, path)",
             )
         return to_numpy(batch.rows.column(self._column)).astype(np.int32)

@@ -89,7 +89,7 @@ def create_branch(
     make(store, name, of_tag, schemas)
     if tag is not None and (tag not in store.tag_names() or store.tag(tag) != snapshot):
         _take_away(store, name)
-        raise TagNotFoundError(f"the tag {tag!r} was deleted just now", path=store.root, hint="take another one")
+        raise TagNotFoundError(f"the tag {tag!r} was deleted just now", path=store.root, hint="use another one")
     return snapshot
 
 
@@ -111,9 +111,9 @@ def _make_in_place(store: TableStore, name: str, of_tag: Mapping[str, bytes], sc
     lock = f"{target}/{_LOCK}"
     if not store.io.create_if_absent(lock, b""):
         raise AlreadyExistsError(
-            f"the branch {name!r} is made by another call, or was left half-made by it",
+            f"the branch {name!r} is being created by another call, or its creation did not finish",
             path=store.root,
-            hint="delete the branch if that call runs no more",
+            hint="delete the branch if no such call is running",
         )
     made = [lock]
     try:
@@ -179,7 +179,7 @@ def _take_away_alone(store: TableStore, name: str) -> None:
     try:
         if forwards_to(main, name):
             raise CommitError(
-                f"the main branch is fast-forwarded to the branch {name!r} just now, or that has ended half-way",
+                f"a fast-forward of the main branch to the branch {name!r} is running, or was interrupted",
                 path=store.root,
                 hint=f"wait for it, or run table.branches.fast_forward({name!r}) again, which finishes it; then delete "
                 "the branch",
@@ -202,7 +202,7 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
     branch, options = opened_branch(store, name), maintenance_options(store, None)
     check_unnamed(store, name)
     if store.branch == name:
-        raise OptionError(f"branch {name} is the one at hand", hint="open the table without it to delete it")
+        raise OptionError(f"branch {name} is the open one", hint="open the table without it to delete it")
     states = all_references(branch)
     removal = _unneeded(branch, states, options)
     if not dry_run:
@@ -229,9 +229,9 @@ def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool 
     check_unnamed(store, name)
     if store.server is None and scheme_of(store.root) != "file":
         raise UnsupportedError(
-            "a branch in an object store keeps its name",
+            "a branch in an object store can't be renamed",
             path=store.root,
-            hint="make another one of a tag (table.branches.create), and delete this one",
+            hint="create another one from a tag (table.branches.create), and delete this one",
         )
     if dry_run:
         return newest

@@ -199,9 +199,9 @@ class _Copy:
         found = io.read_bytes(lock)
         if others or scheme_of(root) != "file" or not is_left_over(found, call):
             raise AlreadyExistsError(
-                f"a copy is made in this place, or was left half made, by {holder_text(found)}; there is no table yet",
+                f"a copy is being made here, or was left unfinished, by {holder_text(found)}; there is no table yet",
                 path=root,
-                hint="if that process runs no more, remove this directory with all that is in it, and clone again",
+                hint="if that process has ended, remove this directory with its content, and clone again",
             )
         if dry_run:
             return
@@ -224,7 +224,9 @@ class _Copy:
             data = self._snapshot(snapshot)
             if not self._target.try_create_snapshot(data):
                 del self._made[-2:]  # they are of somebody else
-                raise AlreadyExistsError("another table is made in the place of the copy", path=self._target.root)
+                raise AlreadyExistsError(
+                    "another table is being created in the target directory", path=self._target.root
+                )
         self._write_schemas(newest)
         discard(self._target.io, [lock])
 
@@ -240,10 +242,10 @@ class _Copy:
                     self._made.append(lock)
             raise
         if not created:
-            raise AlreadyExistsError("another copy is made in this place", path=root, hint="let it end")
+            raise AlreadyExistsError("another copy is being made here", path=root, hint="wait for its end")
         self._made.append(lock)
         if any(not entry.name.startswith(".") for entry in io.list(root)):
-            raise AlreadyExistsError("another table is in the place of the copy by now", path=root)
+            raise AlreadyExistsError("the target directory has another table by now", path=root)
         return lock
 
     def _copy(self, path: str, place: str) -> int:
@@ -313,7 +315,9 @@ class _Copy:
                 self._made.append(paths.schema(id_))
                 if not self._target.try_create_schema(_for_another_place(self._store.schema(id_))):
                     self._made.pop()
-                    raise AlreadyExistsError("another table was made in the place of the copy", path=self._target.root)
+                    raise AlreadyExistsError(
+                        "another table was created in the target directory", path=self._target.root
+                    )
             self._keep_all_but_lock()
             return
         temporary = f"{self._target.root}/.schema.{uuid.uuid4()}.tmp"

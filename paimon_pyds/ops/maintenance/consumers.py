@@ -86,7 +86,7 @@ def _check_there(store: TableStore, id_: int) -> None:
         ids = store.snapshot_ids()
         there = f"from {ids[0]} to {latest}, and {latest + 1} is the next one" if ids else "none"
         raise SnapshotNotFoundError(
-            f"snapshot {id_} is not there to be read, or expires just now", path=store.root, hint=f"there are {there}"
+            f"snapshot {id_} does not exist, or is expiring", path=store.root, hint=f"there are {there}"
         )
 
 

@@ -167,14 +167,16 @@ def _limits(how: ExpireOptions, options: TableOptions, of: str = "snapshot") -> 
     if how.retain_max is not None and how.retain_min is None:
         at_least = min(at_least, at_most)
     if min(at_least, at_most) < 1:
-        raise OptionError(f"{min(at_least, at_most)} {of}s are to stay, and at least one has to", hint="say 1 or more")
+        raise OptionError(f"{min(at_least, at_most)} {of}s can't be the number to retain", hint="retain at least 1")
     if at_most < at_least:
-        hint = "the most are no fewer than the least"
-        raise OptionError(f"at least {at_least} {of}s are to stay, and at most {at_most}", hint=hint)
+        hint = "raise retain_max (num-retained.max), or lower retain_min (num-retained.min)"
+        raise OptionError(f"at least {at_least} {of}s must be retained, but at most {at_most}", hint=hint)
     if at_once < 1:
-        raise OptionError(f"snapshot.expire.limit is {at_once}", hint=f"one or more {of}s go at once")
+        raise OptionError(
+            f"snapshot.expire.limit is {at_once}", hint=f"at least one of the {of}s must be able to expire"
+        )
     if in_all is not None and in_all < 1:
-        raise OptionError(f"max_deletes is {in_all}", hint=f"one or more {of}s go at once")
+        raise OptionError(f"max_deletes is {in_all}", hint=f"at least one of the {of}s must be able to expire")
     older_than = how.older_than
     if older_than is None:
         moment = int(time.time() * 1000) - int(limit("time-retained"))
@@ -257,7 +259,7 @@ def _positions(store: TableStore, how: _ExpiryRules) -> Mapping[str, int]:
 
 
 def _is_rolled_back(store: TableStore, end: Snapshot) -> bool:
-    """Whether the first snapshot that is to stay goes by a rollback; Java's begins with the hint LATEST."""
+    """Whether a rollback removes the first snapshot to retain; Java's begins with the hint LATEST."""
     if any(target < end.id for target in rolling_back_to(store)):
         return True
     hint = read_hint(store.io, store.paths.latest_hint)
@@ -384,7 +386,9 @@ def _expire_some_changelogs(
             delete_files(store.io, (store.paths.changelog(changelog.id) for changelog in gone), 1)
             write_changelog_hint(store, "EARLIEST", next_)
         return removal.summary(changelogs=len(gone)), next_
-    raise CommitError("snapshots expired again and again while changelogs were to", path=store.root, hint="try again")
+    raise CommitError(
+        "snapshots expired again and again during the expiry of changelogs", path=store.root, hint="try again"
+    )
 
 
 def _changelog_from(store: TableStore, id_: int, earliest: int) -> list[Snapshot]:

@@ -73,13 +73,13 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
         CommitConflictError: somebody wrote to the main branch meanwhile. Nothing was changed.
         CommitError: snapshots of one of the branches are removed, or the table is purged, just now. Nothing was
             changed.
-        OptionError: it is the branch at hand.
+        OptionError: it is the open branch.
     """
     started = time.monotonic()
     _undo_without_branch(store, name)
     branch = opened_branch(store, name)
     if store.branch == name:
-        raise OptionError(f"branch {name} is the one at hand", hint="open the table without it")
+        raise OptionError(f"branch {name} is the open one", hint="open the table without it")
     latest = store.latest_snapshot()
     history = _History.of(branch)
     gone = _replaced(store, branch, history)
@@ -137,7 +137,7 @@ class _History:
             if not branch.schema_ids():
                 raise _deleted(branch) from error
             raise CommitError(
-                f"snapshots or tags of the branch {branch.branch!r} are removed just now",
+                f"snapshots or tags of the branch {branch.branch!r} are being removed",
                 path=branch.root,
                 hint="nothing was changed; try again",
             ) from error
@@ -148,13 +148,13 @@ class _History:
 
 def _deleted(branch: TableStore) -> BranchNotFoundError:
     return BranchNotFoundError(
-        f"the branch {branch.branch!r} is deleted just now", path=branch.root, hint="nothing was changed"
+        f"the branch {branch.branch!r} is being deleted", path=branch.root, hint="nothing was changed"
     )
 
 
 def _written_to(store: TableStore) -> CommitConflictError:
     return CommitConflictError(
-        "the main branch was written to meanwhile: its new rows would go",
+        "the main branch was written to meanwhile: its new rows would be lost",
         path=store.root,
         hint="nothing was changed; look at them, then try again",
     )
@@ -222,9 +222,9 @@ def _check_alone(store: TableStore, branch: TableStore, history: _History, targe
         raise purged_now(store)
     if is_rolled_back_now(store) or is_rolled_back_now(branch) or begun_before(store) > target + 1:
         raise CommitError(
-            "snapshots are removed just now",
+            "snapshots are being removed",
             path=store.root,
-            hint="nothing was changed; try again; if nobody does, call table.snapshots.expire() first",
+            hint="nothing was changed; try again; if no such operation is running, call table.snapshots.expire() first",
         )
 
 

@@ -142,7 +142,8 @@ def _limit_ms(older_than: timedelta | date | str | int) -> int:
     limit = past_ms("older_than", older_than)
     if limit > int(time.time() * 1000):
         raise OptionError(
-            "older_than is in the future: files that are being written would go", hint='such as "1 day", or a time'
+            "older_than is in the future: files that are being written would be removed",
+            hint='such as "1 day", or a time',
         )
     return limit
 
@@ -248,7 +249,7 @@ def _external_roots(store: TableStore, schemas: Sequence[TableSchema]) -> list[s
             )
         if {"schema", "snapshot"} <= {status.name for status in store.io.list(root)}:
             raise SecurityError(
-                "data-file.external-paths names the directory of another table, whose files would go", path=root
+                "data-file.external-paths names the directory of another table, whose files would be removed", path=root
             )
     return roots
 

@@ -130,7 +130,7 @@ def references_of_table(store: TableStore, except_branch: str | None = None) -> 
             return found
         before = branches, found
     raise CommitError(
-        "branches, tags or snapshots changed again and again while it was looked for what they need",
+        "branches, tags or snapshots changed again and again while their files were determined",
         path=store.root,
         hint="try again later",
     )

@@ -95,9 +95,9 @@ def rollback(
         try:
             if is_forwarded_now(store):
                 raise CommitError(
-                    "the main branch is fast-forwarded just now",
+                    "a fast-forward of the main branch is running",
                     path=store.root,
-                    hint="try again; if that call was ended, run it again first",
+                    hint="try again; if it was interrupted, run it again first",
                 )
             if is_purged_now(store):
                 raise purged_now(store)
@@ -156,9 +156,9 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
     there = store.paths.snapshot(target.id)
     if path != there and begun_before(store) > target.id:  # it may still remove a snapshot of this number
         raise CommitError(
-            "snapshots expire just now",
+            "an expiry of snapshots is running",
             path=store.root,
-            hint="try again; if none does, call table.snapshots.expire() first",
+            hint="try again; if none is running, call table.snapshots.expire() first",
         )
     if path != there and store.io.create_if_absent(there, snapshot_file(store, path)):
         if not _is_tagged(store, path, target):  # the deletion of a tag looks at the snapshots after that
@@ -167,7 +167,7 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
         store.write_earliest_hint(target.id)
     if store.snapshot(target.id).delta_manifest_list != target.delta_manifest_list:
         raise SnapshotNotFoundError(
-            f"the number {target.id} has another snapshot than that", path=store.root, hint="roll back to a snapshot"
+            f"the number {target.id} is now that of another snapshot", path=store.root, hint="roll back to a snapshot"
         )
     if path != there:
         return  # the tag keeps its files
@@ -175,7 +175,7 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
     if expiring_before(store) > target.id:
         store.write_latest_hint(latest or target.id)
         raise CommitError(
-            f"snapshot {target.id} expires just now", path=store.root, hint="roll back to a newer one, or to a tag"
+            f"snapshot {target.id} is expiring", path=store.root, hint="roll back to a newer one, or to a tag"
         )
 
 

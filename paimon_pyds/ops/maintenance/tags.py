@@ -68,7 +68,7 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
 
     Raises:
         AlreadyExistsError: there is a tag of this name.
-        SnapshotNotFoundError: the snapshot is not there, or expires just now; no tag is made then.
+        SnapshotNotFoundError: the snapshot does not exist, or is expiring; no tag is made then.
         CommitError: the table is purged just now; no tag is made.
         OptionError: not a name for a tag, or contradicting arguments.
         StorageError: the tag was created, but not its success file; replace the tag.
@@ -116,7 +116,7 @@ def _created(store: TableStore, name: str, how: TagOptions, options: TableOption
         if purged:
             raise purged_now(store)
         raise SnapshotNotFoundError(
-            f"snapshot {source.id} expires just now and can't be tagged", path=store.root, hint="tag a newer one"
+            f"snapshot {source.id} is expiring and can't be tagged", path=store.root, hint="tag a newer one"
         )
     return source, None if before is None else parse_snapshot(before, target)
 
@@ -327,9 +327,9 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tags: 
         if _others(store, snapshot, except_tags) == others:
             settled = wait_or_raise(failure, settled)
     raise CommitError(
-        "tags, branches or snapshots changed again and again while a tag was to go",
+        "tags, branches or snapshots changed again and again during the deletion of a tag",
         path=store.root,
-        hint="try again later; where the tag is gone, what only it needed is found among the orphan files",
+        hint="try again later; if the tag is gone, the files that only it needed are orphan files now",
     )
 
 

@@ -354,7 +354,8 @@ def _transfer(task: _Transfer) -> int:
     size = transfer(task.source, task.file.path, task.target, task.path, task.mode)
     if size != task.file.size:
         raise CorruptFileError(
-            f"the file had {task.file.size} bytes, and has {size} now: somebody writes to it", path=task.file.path
+            f"the file had {task.file.size} bytes, and has {size} now: another process is writing to it",
+            path=task.file.path,
         )
     return task.number
 

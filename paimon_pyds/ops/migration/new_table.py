@@ -26,9 +26,10 @@ def check_free(io: FileIO, root: str) -> None:
     names = {entry.name for entry in io.list(root)}
     if _LOCK in names:
         raise AlreadyExistsError(
-            f"a table is made here, or was left half made, by {holder_text(io.read_bytes(f'{root}/{_LOCK}'))}",
+            f"a table is being created here, or was left unfinished, by "
+            f"{holder_text(io.read_bytes(f'{root}/{_LOCK}'))}",
             path=root,
-            hint="if that process runs no more, remove this directory with all that is in it, and migrate again",
+            hint="if that process has ended, remove this directory with its content, and migrate again",
         )
     if names:
         raise AlreadyExistsError("the target is not empty", path=root, hint="choose another target")
@@ -60,7 +61,7 @@ def built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
             made.append(lock)
             if not io.create_if_absent(lock, holder(call)):
                 made.pop()
-                raise AlreadyExistsError("another table is made here", path=root, hint="choose another target")
+                raise AlreadyExistsError("another table is being created here", path=root, hint="choose another target")
             yield root, made
         discard(io, [lock])
         return

@@ -343,7 +343,7 @@ def _bucket_num(store: TableStore, schema: TableSchema, own: int, wanted: int | 
             hint="compact it to have fewer files, or copy its rows to a table with buckets",
         )
     if wanted is None and own < 0:
-        raise OptionError("the option bucket does not say how many buckets there are to be", hint="give bucket_num")
+        raise OptionError("the option bucket does not have the new number of buckets", hint="give bucket_num")
     count = own if wanted is None else integer("bucket_num", wanted)
     if count < 1:
         raise OptionError(f"a table can't have {count} buckets", hint="bucket_num is 1 or more")

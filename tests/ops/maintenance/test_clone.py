@@ -260,7 +260,7 @@ def test_killed(tmp_path: Path, moment: str) -> None:
     left = files_there(place)
     assert str(place / ".clone-lock") in left
     table.maintenance.clone(place, dry_run=True)
-    with pytest.raises(AlreadyExistsError, match=r"left half made, by process .* remove this directory"):
+    with pytest.raises(AlreadyExistsError, match=r"left unfinished, by process .* remove this directory"):
         table.maintenance.clone(place, tag="x")
     lock = place / ".clone-lock"
     shutil.copytree(place, tmp_path / "elsewhere")
@@ -269,10 +269,10 @@ def test_killed(tmp_path: Path, moment: str) -> None:
     other = tmp_path / "elsewhere" / ".clone-lock"
     other.write_text(lock.read_text().replace('"machine": "', '"machine": "another than '))
     for refused in ("elsewhere", "mine"):
-        with pytest.raises(AlreadyExistsError, match="left half made"):
+        with pytest.raises(AlreadyExistsError, match="left unfinished"):
             table.maintenance.clone(tmp_path / refused)
     other.write_bytes(b"")  # killed before it could say who it is
-    with pytest.raises(AlreadyExistsError, match="left half made, by an unknown process;"):
+    with pytest.raises(AlreadyExistsError, match="left unfinished, by an unknown process;"):
         table.maintenance.clone(tmp_path / "elsewhere")
     assert files_there(place) == left
     table.maintenance.clone(place)

@@ -149,11 +149,11 @@ def test_no_more_go_than_may(table: pp.Table) -> None:
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ({"max_deletes": 0}, "max_deletes is 0 — one or more snapshots go at once"),
-        ({"retain_min": 0}, "0 snapshots are to stay, and at least one has to"),
-        ({"retain_min": 3, "retain_max": 2}, "at least 3 snapshots are to stay, and at most 2 — the most are no fewer"),
-        ({"retain_max": 0}, "0 snapshots are to stay, and at least one has to — say 1 or more"),
-        ({"options": {"snapshot.expire.limit": "0"}}, "snapshot.expire.limit is 0 — one or more snapshots go at once"),
+        ({"max_deletes": 0}, "max_deletes is 0 — at least one of the snapshots"),
+        ({"retain_min": 0}, "0 snapshots can't be the number to retain"),
+        ({"retain_min": 3, "retain_max": 2}, "at least 3 snapshots must be retained, but at most 2 — raise retain_max"),
+        ({"retain_max": 0}, "0 snapshots can't be the number to retain — retain at least 1"),
+        ({"options": {"snapshot.expire.limit": "0"}}, "snapshot.expire.limit is 0 — at least one of the snapshots"),
     ],
 )
 def test_limits_that_make_no_sense(table: pp.Table, limits: dict[str, Any], message: str) -> None:
