@@ -41,6 +41,7 @@ _INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
 _NUMBERS = {np.dtype(d): pa.from_numpy_dtype(d) for d in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}
 _DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
 _MAX_OFFSET = 2**31 - 1
+"""Greatest offset of Arrow's lists and texts with 32-bit offsets."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _UNITS = {"s": dt.timedelta(seconds=1), "ms": dt.timedelta(milliseconds=1), "us": _MICROSECOND, "ns": _MICROSECOND}
@@ -49,6 +50,7 @@ _KEPT = frozenset({int, bool, type(None)})
 _LARGEST_COUNTED = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
 _LEAST_BLOCK = 1 << 19
+"""Bytes of the block that is freed for that, at least."""
 
 
 _PLAIN = {

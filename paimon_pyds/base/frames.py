@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars
 
 _ROWS_AT_ONCE = 65_536
+"""Rows of plain Python that are converted to Arrow at a time, to bound memory."""
 _NOT_ARROWS = (ValueError, TypeError, NotImplementedError, OverflowError)
 """What Arrow raises for values that it can't hold: its own errors, which are among these, and Python's."""
 _NO_ARROW_TYPE = ("Object", "Int128", "UInt128")

@@ -40,6 +40,7 @@ _USER = r"(?i)(\b(?!(?:abfss?|wasbs?)://)[a-z][a-z0-9+.-]{0,31}://)[^/@\s]{1,256
 """``scheme://user@``; in addresses of Azure a container stands there."""
 _SIGNED = rf"(?i)[?&][\w.-]{{0,64}}{_WORDS}[\w.-]{{0,64}}="
 _SHORTEST = 4
+"""Characters from which a secret is blanked by its value: shorter ones occur in ordinary words."""
 
 UNSEEN = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 """A pattern: control characters, line and paragraph separators, marks of direction, halves of surrogate pairs."""

@@ -11,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
 
 _LONGEST = 400
+"""Characters of a text that messages show."""
 _MOST_NAMES = 8
+"""Names of a list that messages show."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

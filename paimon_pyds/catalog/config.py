@@ -20,6 +20,7 @@ _DEFAULT = "PAIMON_PYDS_CATALOG"
 _FILE = "PAIMON_PYDS_CONFIG"
 _VARIABLES = ("metastore", "uri", "warehouse", "token")
 _LONGEST_FILE = 1 << 20
+"""Bytes of a file of options: a larger file is something else."""
 
 
 def default_catalog() -> str | None:

@@ -40,7 +40,9 @@ _FEW_ROWS = 64
 _MANY_BITMAPS = 4_096
 """With more bitmaps than this, decoding the column costs less than looking at each."""
 _AT_ONCE = 256
+"""Bitmaps that are read at a time, to bound memory."""
 _MOST_AT_ONCE = 4_096
+"""Bitmaps whose union is tested at a time, at most; the first test takes one."""
 
 Counts: TypeAlias = "tuple[pa.Array, Int64s]"
 

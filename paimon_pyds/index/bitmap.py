@@ -34,6 +34,7 @@ from paimon_pyds.storage import ByteSource
 
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
 _SINGLE_BITMAP_BYTES = 18
+"""Bytes of a serialized bitmap with a single row."""
 _WINDOW = 1 << 20  # rows sorted at a time, to bound memory
 
 

@@ -27,7 +27,9 @@ from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, corrupt
 from paimon_pyds.storage import ByteSource
 
 _VERSION = 1
+"""Version of the format."""
 _LEAST = 7
+"""Bytes of the shortest index: version, row count, and two marks for missing halves."""
 _MIN_LONG = -(1 << 63)
 
 

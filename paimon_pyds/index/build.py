@@ -42,6 +42,7 @@ _MIN_BLOCK = 32
 _MOST_ITEMS = 4
 """So many times more values than a file has rows are too many for its bloom filter."""
 _MAX_BLOCK = 1 << 30
+"""Bytes of a dictionary block, at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,14 @@ from paimon_pyds.index.source import Cursor, corrupt
 from paimon_pyds.storage import ByteSource
 
 MAGIC = 1493475289347502
+"""First eight bytes of a container, as a big-endian number."""
 VERSION = 1
+"""Version of the container format."""
 _EMPTY = -1
 _FIXED_HEAD = 8 + 4 + 4 + 4
+"""Bytes of magic, version, head length and number of columns."""
 _MAX_NAME = 65535
+"""Bytes of a name: its length has two bytes."""
 TAG = b"XXH4BLK1"
 _EXTRA_BYTES = len(TAG) + 4
 

@@ -26,6 +26,7 @@ from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import corrupt
 
 _AT_ONCE = 4_096
+"""Bitmaps, or bytes of bits, that are decoded at a time, to bound memory."""
 NULL, NOWHERE, FOREIGN = -1, -2, -3
 
 

@@ -35,10 +35,14 @@ from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Computed, Cons
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource, forget
 
 DEFAULT_CACHE = 32 << 20
+"""Bytes of bitmaps and dictionary blocks that one open container caches."""
 _OBJECTS_BYTES = 8192
+"""Bytes of the Python objects of a container, and of each open index, about."""
 _BYTES_PER_CHECKSUM = 1024 // 4
+"""Bytes of a body per byte of its checksums: a block of 1,024 bytes has one of 4."""
 EMPTY = "empty"
 _SHOWN_POSITIONS = 8
+"""Positions of an answer that an explanation has."""
 
 _READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = {
     BLOOM_FILTER: lambda source, codec, cache: BloomReader(source, codec),

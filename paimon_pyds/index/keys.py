@@ -227,6 +227,7 @@ def key_codec(type_: DataType) -> KeyCodec:
 
 
 _LONG_DIGITS = 18
+"""Precision up to which a DECIMAL fits 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

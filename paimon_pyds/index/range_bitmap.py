@@ -29,8 +29,11 @@ from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.storage import ByteSource
 
 _VERSION = 1
+"""Version of the format."""
 _SLICES_OF_NOTHING = 64
+"""Slices that Java writes for a column without values."""
 _MAX_SLICES = 64
+"""Slices of an index, at most: codes have 64 bits."""
 
 
 def write_range_bitmap(column: EncodedColumn, chunk_size: int) -> bytes:

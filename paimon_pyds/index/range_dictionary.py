@@ -26,7 +26,9 @@ from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
 
 _VERSION = 1
+"""Version of the format."""
 _HEADER = 13
+"""Bytes of the header."""
 
 
 def write_key(codec: KeyCodec, key: Key) -> bytes:

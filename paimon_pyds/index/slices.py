@@ -37,6 +37,7 @@ _SHARE_OF_ORDER = 4
 """An order takes at most this share (1/4) of the cache."""
 
 _MOST_ORDERED_BITS = 32
+"""Bits of values up to which rows are ordered."""
 
 _LARGE = 1 << 20
 """Bytes of slices above which freed memory is held for the next ones."""

@@ -13,7 +13,9 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.storage import ByteSource, FileSource
 
 _WHOLE = 64 << 10
+"""Bytes of a source up to which its first read takes all of it."""
 _PREFIX = 16 << 10
+"""Bytes of the first read of a larger source."""
 
 
 def corrupt(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.manifest_reader import ManifestReader
 
 _PARALLEL_READS = 16
+"""Parallel reads on a local disk."""
 
 
 def changelog_ids(store: TableStore) -> list[int]:

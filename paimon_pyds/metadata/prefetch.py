@@ -30,6 +30,7 @@ Request: TypeAlias = tuple[str, str]
 _SEEN = struct.Struct("<QQ")
 _LAST_SEEN = ByteLimitedCache(1 << 20)
 _WEIGHT = 500
+"""Bytes of an entry in memory, about."""
 
 
 class SentRequests:

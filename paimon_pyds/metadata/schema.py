@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.prefetch import SentRequests
 
 CURRENT_SCHEMA_VERSION = 3
+"""Version of schema files that are written."""
 _MEMBERS = frozenset({
     "version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis",
 })  # fmt: skip
 T = TypeVar("T")
 _READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
+"""Pauses before a schema file that is not whole yet is read again."""
 
 
 @dataclass(frozen=True, slots=True)

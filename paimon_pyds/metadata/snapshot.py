@@ -26,6 +26,7 @@ NO_WATERMARK = -(2**63)
 TAG_MEMBERS = TAG_CREATED, TAG_RETAINED = "tagCreateTime", "tagTimeRetained"
 """The members that the file of a tag has besides those of its snapshot."""
 _CURRENT_VERSION = 3
+"""Version of snapshot files that are written."""
 
 
 class CommitKind(enum.Enum):

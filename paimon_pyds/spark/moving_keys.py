@@ -58,6 +58,7 @@ HIDDEN = frozenset({_KEY, _ORDER, _CHANNEL, _PARTITION, _ROW, _KINDS, BUCKET_COL
 """Columns that are added on the way: no DataFrame to write may have one."""
 _PLACES = f"{_KEY} binary, {_PARTITION} binary, {BUCKET_COLUMN} int"
 _MOST_TASKS = 1000
+"""Tasks that read keys, at most."""
 _WITH_ENDS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType, types.DateType, types.StringType)
 
 

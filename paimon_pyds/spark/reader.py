@@ -36,6 +36,7 @@ TASK_BYTES = 16 << 20
 _FEW_FILES = 64
 """Files that one task opens in less time than a second task takes to start."""
 _FILE_WEIGHT = 600
+"""Bytes of a planned file in memory, about."""
 _PLANS = ByteLimitedCache(64 << 20)
 
 

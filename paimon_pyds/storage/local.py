@@ -39,13 +39,17 @@ if TYPE_CHECKING:
 _GAP = 2048  # reading a gap of 2 KiB from the page cache costs about what one more request does
 _MAX_REQUEST = 1 << 20  # what is read together is copied once more
 _WRITE_BUFFER = 1 << 20
+"""Bytes that are buffered before a write."""
 _NO_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
 _NO_LINKS = _NO_RENAME | {errno.EMLINK, errno.EXDEV}
 _MANY_RANGES = 64
+"""Ranges from which threads read one after the other, as many small reads of several threads slow each other."""
 _TURN_SECONDS = 0.005
+"""Seconds to wait for a turn; after that a thread reads without one."""
 _LOCK_SECONDS = 30.0  # a lock is held for two calls, which may take a second each on a mounted object store
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _RENAME_NOREPLACE = 1
+"""The flag of renameat2(2)."""
 _AT_FDCWD = -100
 
 

@@ -9,6 +9,7 @@ from paimon_pyds.errors import StorageError
 from paimon_pyds.storage import FileIO, scheme_of, storage_faults
 
 _CHUNK = 8 << 20
+"""Bytes that are copied at a time."""
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 

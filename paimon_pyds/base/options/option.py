@@ -40,10 +40,12 @@ _TIME_UNITS = {
 }
 _TIME = {name: nanos for nanos, names in _TIME_UNITS.items() for name in names}
 _MAX_LONG = 2**63 - 1
+"""Greatest value of Java's long, in which Java Paimon holds sizes and durations."""
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _MICROSECONDS = re.compile(r"us$", re.IGNORECASE)
 _LONGEST = 60
+"""Characters of a value that errors show."""
 _INT_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), _MAX_LONG)}
 
 

@@ -19,7 +19,9 @@ INLINE_LIMIT = 7
 """Texts of up to this many bytes are stored in the 8 bytes of their field."""
 
 _COMPACT_DECIMAL = 18
+"""Precision up to which a DECIMAL is stored as a long in its field (Java: Decimal.MAX_COMPACT_PRECISION)."""
 _COMPACT_TIMESTAMP = 3
+"""Precision up to which a TIMESTAMP is stored as milliseconds in its field (Java: Timestamp.isCompact)."""
 
 
 class Form(enum.Enum):

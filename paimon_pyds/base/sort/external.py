@@ -17,10 +17,12 @@ from paimon_pyds.base.sort.spill import SpillFile
 from paimon_pyds.base.types import DataField
 
 _BATCH_ROWS = 131_072
+"""Rows of a sorted batch, at most."""
 _SAMPLE_ROWS = 131_072
 MAX_RUNS = 64
 """Runs that are merged at once, at most: a batch of each is in memory."""
 _MOST_BUFFER = 1 << 30
+"""Bytes of a sort buffer, at most, whatever the options say."""
 _SEED = 0x7061696D6F6E
 """The same rows give the same sample; no seed that data may have been made with, for that would not be even."""
 Read = Callable[[tuple[DataField, ...]], Iterator[pa.RecordBatch]]

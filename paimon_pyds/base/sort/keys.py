@@ -22,6 +22,7 @@ CURVES = ("zorder", "hilbert")
 STRATEGIES = ("order", *CURVES)
 
 _BITS = 16
+"""Bits of each column in a position on a curve."""
 _NESTED = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
 _Words = npt.NDArray[np.uint64]
 

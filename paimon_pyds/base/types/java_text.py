@@ -27,6 +27,7 @@ from paimon_pyds.base.types.model import AtomicType, DataType
 from paimon_pyds.errors import UnsupportedError
 
 _DAY_MILLIS = 86_400_000
+"""Milliseconds of a day."""
 
 
 def partition_text(value: Any, type_: DataType, *, legacy: bool) -> str:

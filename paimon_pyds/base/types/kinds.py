@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 
 MAX_LENGTH = 2_147_483_647
+"""Length of VARCHAR and VARBINARY that makes them STRING and BYTES: Java's Integer.MAX_VALUE."""
 
 
 class Kind(enum.Enum):

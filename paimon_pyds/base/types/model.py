@@ -20,6 +20,7 @@ from paimon_pyds.base.types.kinds import BINARY_KINDS, MAX_LENGTH, NESTED_KINDS,
 from paimon_pyds.errors import SchemaError, UnknownColumnError, suggest
 
 _MAX_DEPTH = 64
+"""Levels of nested types: more are not met in tables, and would end Python's stack."""
 _ATOM = re.compile(
     r"\s*(?P<name>[A-Za-z_]+)\s*(?:\(\s*(?P<a>[0-9]{1,10})\s*(?:,\s*(?P<b>[0-9]{1,10})\s*)?\))?"
     r"(?P<zone>\s+WITH\s+LOCAL\s+TIME\s+ZONE|\s+WITHOUT\s+TIME\s+ZONE)?\s*(?P<null>NOT\s+NULL|NULL)?\s*$",

@@ -14,6 +14,7 @@ from paimon_pyds.base.types.model import ArrayType, DataField, DataType, MapType
 from paimon_pyds.errors import SchemaError
 
 _MAX_DEPTH = 64
+"""Levels of nested types, as in the type model."""
 _STRING = r"'(?:[^']|'')*'"
 _COLUMN = re.compile(
     r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`'\"<>(),:]+))\s*(?::|\s)\s*(?P<type>.+?)"

@@ -31,6 +31,7 @@ from paimon_pyds.base.types.model import (
 from paimon_pyds.errors import SchemaError, suggest
 
 _LONGEST = 60
+"""Characters of a value that errors show."""
 
 
 def first_refused(count: int, attempt: Callable[[int], object]) -> int:

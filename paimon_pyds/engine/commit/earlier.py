@@ -26,6 +26,7 @@ _AT_ONCE = 64
 """Snapshots that are read at once, at most."""
 
 _PARALLEL_LOOKUPS = 16
+"""Files from which their existence is checked in parallel, and the number of threads on a local disk."""
 
 
 def check_same_table(store: TableStore, schema_id: int, digest: str) -> None:

@@ -49,7 +49,9 @@ _BUCKET = "__paimon_bucket"
 FEW_KEYS = 1024
 """Keys up to which each is looked up. More of them are spread over most pages of a file of millions of rows."""
 _BATCH_ROWS = 131_072
+"""Rows of a batch of stored keys."""
 _JOINED_ROWS = 1 << 20
+"""Rows of stored keys that are joined with the new ones at a time, to bound memory."""
 
 
 @dataclass(frozen=True)

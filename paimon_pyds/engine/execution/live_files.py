@@ -34,6 +34,7 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
 
 _BATCH_ROWS = 131_072
+"""Rows of a batch."""
 FILE_COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", "external_path")
 
 

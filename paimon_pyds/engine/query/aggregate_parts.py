@@ -25,7 +25,9 @@ from paimon_pyds.index.keys import Key, order_codec
 from paimon_pyds.metadata.split import ColumnBounds
 
 _MERGE_ROWS = 1 << 20
+"""Distinct values that wait before they are merged into one part, to bound memory."""
 _BIGINT = 1 << 63
+"""Sums of integers outside of -2^63 to 2^63 - 1 overflow Spark's BIGINT."""
 _EXACT = decimal.Context(prec=100)
 
 

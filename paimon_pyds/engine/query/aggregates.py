@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 U = TypeVar("U")
 
 _BATCH_ROWS = 65_536
+"""Rows of a batch."""
 _THREADS = 8
+"""Threads on a local disk, at most."""
 
 
 class Answers:

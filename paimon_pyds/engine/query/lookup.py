@@ -51,7 +51,9 @@ KEYS_AT_ONCE = 1 << 16
 _MANY_KEYS = 256
 """So many have much to decompress: sections are read at a time from the start."""
 _BATCH_ROWS = 65_536
+"""Rows of a batch."""
 _HELD_BYTES = 64 << 20
+"""Bytes of rows that later sections may have ready."""
 
 
 def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchema]]) -> pa.Table:

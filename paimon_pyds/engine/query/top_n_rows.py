@@ -19,6 +19,7 @@ from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.sql.text.order import SortColumn
 
 _PENDING = 1 << 13
+"""Rows that are collected, at least, before the best are selected again: each selection sorts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from paimon_pyds.storage import forget
 
 ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
+"""Rows of a batch, unless the caller sets another number."""
 _ONE_PASS_ROWS = 2_048
 """So few selected rows are read with all columns at once: a second visit to the file would cost more."""
 _NUMBERS = KEY_VALUE_FIELDS[0]

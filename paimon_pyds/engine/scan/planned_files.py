@@ -41,6 +41,7 @@ _LEAST_BUCKET = -(1 << 31)
 _FEW = 16
 """Files up to which grouping by bucket one by one is faster than in arrays."""
 _AT_ONCE = 256 << 10
+"""Bytes that are searched at a time: a match ends the search."""
 
 
 class FileLocations(NamedTuple):

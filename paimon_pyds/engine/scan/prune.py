@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.evolution.file_columns import Evolution
 
 _MAX_KEYS = 4_096
+"""Combinations of values of the bucket key for which buckets are computed; for more, all buckets stay."""
 
 
 def statistics_mask(

@@ -72,7 +72,9 @@ class RowLayout:
 
 
 _APPEND_TARGET_SIZE = 256 << 20
+"""Bytes of a data file of an append table: Java's default of target-file-size."""
 _KEYS_TARGET_SIZE = 128 << 20
+"""Bytes of a data file of a table with a primary key: Java's default of target-file-size."""
 _PER_LEVEL = ("file.format", "file.compression", "metadata.stats-mode")
 _OF_CHANGELOG = {
     "prefix": "data-file.prefix", "format": "file.format", "compression": "file.compression",

@@ -27,6 +27,7 @@ from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.partition import PartitionBucket
 
 _BATCH_ROWS = 131_072
+"""Rows of a batch that is given to the file writer."""
 
 
 class KeyBucketWriter:

@@ -43,6 +43,7 @@ _LARGE_INDEXES: set[str] = set()
 _LEFT_OUT: set[str] = set()
 """Warnings, logged before, about indexes that files don't get."""
 _MOST_TABLES = 1_000
+"""Warnings that this process remembers, so as to log each once."""
 _log = logging.getLogger("paimon_pyds.write")
 
 

@@ -43,6 +43,7 @@ _MOST_TASKS = 1 << 20
 _READ_SINGLY = 8
 """Partitions whose numbers are read one by one; with more of them those of all are read at once."""
 _BATCH_ROWS = 131_072
+"""Rows of a batch when numbers are moved."""
 
 
 class SequenceNumbers:

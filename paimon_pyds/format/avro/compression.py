@@ -16,7 +16,9 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 _CHUNK = 128_000
 """Bytes that are decompressed at a time."""
 _DESCRIPTOR = 4
+"""Offset of the frame header descriptor in a zstandard frame (RFC 8878)."""
 _CHECKSUM_FLAG = 0x04
+"""The bit of the descriptor that announces a content checksum."""
 
 
 def codec_name(compression: str) -> str:

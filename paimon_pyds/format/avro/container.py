@@ -45,7 +45,9 @@ BRANCH = ""
 """The field that records begin with where the schema is a union of null and a record; no Avro name is empty."""
 
 MAX_BLOCK_BYTES = 256 * 2**20
+"""Bytes of a decompressed block: a larger one is taken for an attack."""
 MAX_FILE_BYTES = 2**30
+"""Bytes of all decompressed blocks of a metadata file."""
 
 WHOLE_FILE_BYTES = 64 * 2**20
 WINDOW_BYTES = 2**20

@@ -21,6 +21,7 @@ MAX_VALUES = 100_000
 MAX_EMPTY = 16
 """Values of a record that take no bytes, at most: nothing else bounds what reading them costs. Iceberg has one."""
 MAX_FIXED_BYTES = 256 * 2**20
+"""Bytes of a value of type fixed."""
 
 
 @dataclass(frozen=True, slots=True)

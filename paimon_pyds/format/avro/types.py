@@ -20,6 +20,7 @@ _ROOT = "org.apache.paimon.avro.generated"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 MAX_DEPTH = 64
+"""Levels of nested types, as in Paimon's type model."""
 _ATOMS: dict[Kind, str] = {
     Kind.BOOLEAN: "boolean", Kind.TINYINT: "int", Kind.SMALLINT: "int", Kind.INT: "int", Kind.BIGINT: "long",
     Kind.FLOAT: "float", Kind.DOUBLE: "double", Kind.CHAR: "string", Kind.VARCHAR: "string", Kind.BINARY: "bytes",

@@ -25,6 +25,7 @@ from paimon_pyds.format.orc.tail import OrcKind, OrcTail, OrcType, Stream, Strea
 from paimon_pyds.format.orc.zones import ORC_EPOCH, Clocks, is_utc
 
 _DIRECT_V2 = 2
+"""The column encoding DIRECT_V2 of the ORC specification."""
 
 _TEXTS = {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR}
 _STORED_AS = {

@@ -35,8 +35,10 @@ RUN_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _LZ4_HEADER = bytes.fromhex("04224d18607073")
 """Of a frame of independent blocks of up to 4 MiB without checksums (LZ4 Frame Format)."""
 BLOCK_BYTES = 64 << 10
+"""Bytes that one checksum covers."""
 _CHECKSUMS_NAME = b"paimon_pyds.checksums"
 _USER_METADATA = 5
+"""Field number of the user metadata in an ORC footer."""
 
 
 def read_varint(data: bytes, at: int, path: object = None) -> tuple[int, int]:

@@ -33,6 +33,7 @@ _2038 = 2_145_916_800
 _CYCLE = 146_097 * 86_400
 """Seconds of the 400 years after which calendar and weekdays repeat, and with them daylight saving time."""
 _STEP = 6 * 86_400
+"""Seconds between two compared offsets: no zone has changed its offset and back within six days."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _SHORT_NAMES = {

@@ -37,6 +37,7 @@ _UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "n
 INT96, FIXED = 3, 7
 """Parquet's numbers of these physical types."""
 INT96_BYTES = 12
+"""Bytes of an INT96 timestamp."""
 _TWELVE_BYTES: Struct = {1: (I32, FIXED), 2: (I32, INT96_BYTES)}
 _KEPT_FIELDS = (3, 4, 9)
 """Of a SchemaElement: repetition, name, field id."""

@@ -39,10 +39,15 @@ if TYPE_CHECKING:
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"
 _LEAST_TAIL = 16 << 10
+"""Bytes that are read from the end of a local file, at least."""
 _STORE_TAIL = 128 << 10
+"""Bytes that are read from the end of a file in a store, at least: a second request takes longer than more bytes."""
 _TAIL_SHARE = 4096
+"""One byte of this number of a file's bytes is read as its tail."""
 _MAX_FOOTER = 1 << 30
+"""Bytes of a footer: a larger one is taken for damage."""
 _MAX_NESTING = 64
+"""Levels of a nested schema."""
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
 
 

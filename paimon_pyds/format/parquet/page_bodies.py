@@ -25,6 +25,7 @@ _MAGIC = 0xFD2FB528
 _LEAST_FRAME = 16
 """Bytes of a frame that surely has a header of any length."""
 _GZIP_OR_ZLIB = 47
+"""Window bits by which zlib detects the header of gzip or zlib."""
 
 
 def page_body(data: bytes, position: int, head: PageHead, codec: str | None) -> memoryview:

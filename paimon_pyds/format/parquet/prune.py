@@ -39,6 +39,7 @@ _FEW_ROWS = 64
 _MOST_OF_A_GROUP = 0.8
 """Share of a row group's rows above which all of them are selected: it is decoded whole anyway."""
 _MOST_ROWS = 1 << 32
+"""Rows that a selection can count, in 32 bits."""
 
 _BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES, _FIXED = 0, 1, 2, 4, 5, 6, 7
 _DTYPES = {_BOOLEAN: "u1", _INT32: "<i4", _INT64: "<i8", _FLOAT: "<f4", _DOUBLE: "<f8"}

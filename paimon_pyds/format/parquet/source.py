@@ -37,6 +37,7 @@ _JOINED_GAP = 4096
 _LEAST_KEPT = 64 << 10
 """Bytes of decoded page indexes of a file: fewer are read again in no time, as is the footer of a small file."""
 _LARGE_FILE = 8 << 20
+"""Bytes of a file from which its footer and page indexes are cached, however small they are."""
 
 
 class ParquetSource:

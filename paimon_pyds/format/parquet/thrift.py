@@ -26,6 +26,7 @@ from paimon_pyds.errors import CorruptFileError
 
 BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 _MAX_DEPTH = 32
+"""Levels of nested values: Parquet's own metadata has fewer."""
 _DOUBLE = _struct.Struct("<d")
 
 Struct: TypeAlias = dict[int, tuple[int, Any]]
@@ -308,6 +309,7 @@ def _write_value(out: bytearray, wire: int, value: Any) -> None:
 
 
 _CHECKSUM_FIELD = 32_767
+"""Field id of the extension that holds the checksum: the one that parquet-format reserves for extensions."""
 _CHECKSUM_UUID = bytes.fromhex("6f1d5b0e9c7a4c0f8a53c1f2b7e4d690")
 _CHECKSUM_HEAD = encode_struct({_CHECKSUM_FIELD: (BINARY, bytes(4) + _CHECKSUM_UUID)})[: -4 - len(_CHECKSUM_UUID) - 1]
 _CHECKSUM_BYTES = len(_CHECKSUM_HEAD) + 4 + len(_CHECKSUM_UUID) + 1

@@ -41,9 +41,13 @@ _FIRST_RATIO = 0.5
 """Encoded bytes per byte of Arrow data, until a row group is encoded."""
 FOOTER_BYTES = 1 << 20
 _MANY_PARTS = 256
+"""Parts of a row group from which they are joined: encoding very many small parts takes longer."""
 _SMALL_PART_ROWS = 1_024
+"""Rows of a part, on average, below which parts are joined."""
 _MAX_ORDINAL = 32_767
+"""Greatest ordinal of a row group: parquet-format stores it in 16 bits."""
 _NULL_COUNT = 3
+"""Field id of null_count in Statistics."""
 
 
 class ParquetWriter:

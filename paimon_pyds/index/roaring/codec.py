@@ -26,11 +26,17 @@ from paimon_pyds.base.arrays import Flags, Int64s, Octets, Words
 from paimon_pyds.errors import CorruptFileError
 
 COOKIE_PLAIN = 12346
+"""First number of a bitmap without run containers (RoaringFormatSpec)."""
 COOKIE_RUNS = 12347
+"""Lower 16 bits of the first number of a bitmap with run containers."""
 ARRAY_MAX = 4096
+"""Members of an array container, at most; one with more is a bitmap."""
 BITMAP_BYTES = 8192
+"""Bytes of a bitmap container: a bit for each of 65,536 positions."""
 NO_OFFSETS_BELOW = 4
+"""Containers below which a bitmap with run containers has no offsets."""
 MAX_CONTAINERS = 1 << 16
+"""Containers of a bitmap, at most: their keys have 16 bits."""
 _LEAST = 8  # bytes of the header of an empty bitmap
 _LARGE = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
 _PLAIN_COOKIE = COOKIE_PLAIN.to_bytes(4, "little")

@@ -23,6 +23,7 @@ from paimon_pyds.keys.merge.grouped_rows import Flags, Positions, flags_buffer, 
 _MOST = 2**31 - 1
 _NULL, _NEXT = np.uint64(0x6E756C6C), np.uint64(0x9E3779B97F4A7C15)
 _HASHED_AT_ONCE = 65_536
+"""Texts that are converted to Python and hashed at a time, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True)

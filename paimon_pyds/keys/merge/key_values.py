@@ -26,6 +26,7 @@ KEY_VALUE_FIELDS = (
 )
 """The columns that stand between those of the key and the table's own."""
 _FIRST_KEY_ID = 1_073_741_823
+"""Added to the id of a column for its key column (Java: SpecialFields.KEY_FIELD_ID_START)."""
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 """Row kinds as ``_VALUE_KIND`` holds them: +I, -U, +U, -D."""

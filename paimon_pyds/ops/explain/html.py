@@ -40,9 +40,12 @@ _COLOURS = {
 _OTHER = "#808080"
 TRACK = "rgba(128,128,128,.2)"
 WIDTH = 760
+"""Width of pictures in units of SVG, which scale with the page."""
 _STRIP = 14
+"""Height of a strip in units of SVG."""
 _STRIP_NAME = "flex:0 0 16em;"
 _LEVELS = 6
+"""Shades of a strip."""
 
 
 def escape(text: str) -> str:
@@ -134,7 +137,9 @@ def picture(height: int, title: str, body: str, ground: str = "none") -> str:
 
 
 _SHOWN_STRIPS = 10
+"""Files of which a page shows strips."""
 _SHOWN_FILES = 20
+"""Files that a page describes."""
 _CELL = "padding:2px 10px 2px 0;border:0;background:none;vertical-align:top;"
 CELL_LEFT = f"{_CELL}text-align:left;"
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"

@@ -29,13 +29,16 @@ from paimon_pyds.ops.explain.file import (
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
+"""Positions of an answer that the text shows."""
 _LONGEST, _WIDEST = 80, 400
 REST = "other columns are read for the rows found only"
 ENDS = "reading ends when they are found, which only `analyze` shows"
 _ADVICE = "No index was used. To see the effect of one:"
 _LONGEST_COMMAND = 300
+"""Characters of a command that advice shows; a longer one is named by its Python method."""
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
+"""Characters of a strip."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
 
 _MOST_COLUMNS = 40
+"""Columns that the text shows."""
 _LONGEST = 200
+"""Characters of a value that the text shows."""
 
 
 def table_text(head: str, store: TableStore) -> str:

@@ -33,6 +33,7 @@ from paimon_pyds.sql.predicate.tree import Among, And, Const, Leaf, Or, Predicat
 from paimon_pyds.storage import ByteSource, BytesSource
 
 _CHUNK = 1 << 20
+"""Bytes that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)

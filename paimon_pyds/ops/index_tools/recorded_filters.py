@@ -44,6 +44,7 @@ _KINDS = {
     Op.STARTS_WITH: RANGE,
 }  # fmt: skip
 _ROWS_PER_VALUE = 10
+"""Rows per value in a file from which a bitmap index is small."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,9 @@ from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import ByteSource, FileIO, discard
 
 _CONFLICTS = 10
+"""Retries after conflicts with other commits."""
 _NAMES = 1_000
+"""Numbers that are tried for the name of a side file."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -48,7 +48,9 @@ _NARROW = 1e-9
 """Share of the distance between the least and the greatest bound below which two bounds count as equal."""
 _WIDER = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 _TEXT_BYTES = 8
+"""Bytes of a text, after the common prefix, that make its number."""
 _LONGEST_BOUND = 40
+"""Characters of a bound that the text shows."""
 UNKNOWN, NULLS, KNOWN = range(3)
 
 

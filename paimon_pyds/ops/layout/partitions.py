@@ -51,6 +51,7 @@ _NEARLY_ALL = 0.8
 _SOME = 0.5
 """Rows that make a partition, where rows are spread over the units between two bounds."""
 _SHOWN = 20
+"""Choices that the text shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

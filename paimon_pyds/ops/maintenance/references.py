@@ -28,8 +28,11 @@ from paimon_pyds.metadata.unknown_members import names_among
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
 _PARALLEL_READS = 16
+"""Parallel reads on a local disk."""
 _TRIES = 20
+"""Reads of all references, at most, until two in a row agree."""
 _PAUSES = (0.05, 0.1, 0.2, 0.4)
+"""Seconds to wait for a tag that is removed again by its creator."""
 _COLUMNS = ("kind", *IDENTITY_COLUMNS, "unknown")
 
 

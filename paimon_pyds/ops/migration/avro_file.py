@@ -31,6 +31,7 @@ _LOGICAL = {
     ("long", "local-timestamp-micros"): AtomicType(Kind.TIMESTAMP, precision=6),
 }  # fmt: skip
 _DEPTH = 64
+"""Levels of nested types, as in Paimon's type model."""
 
 
 def describe(io: FileIO, path: str, size: int) -> FileFacts:

@@ -23,6 +23,7 @@ from paimon_pyds.errors import SchemaError, UnsupportedError
 Bounds: TypeAlias = "tuple[Any, Any, int | None]"
 """The least and greatest value of a column and its number of NULLs: internal values, None where not known."""
 _MOST_DIGITS = 38
+"""Greatest precision of a DECIMAL."""
 _APPEND = "append the rows of this table instead: they are written anew"
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

@@ -33,6 +33,7 @@ from paimon_pyds.ops.migration.common_types import (
 )
 
 _MOST_SCHEMAS = 200
+"""Schemas of a migrated table, at most: each becomes a schema file."""
 
 
 @dataclass(frozen=True, slots=True)

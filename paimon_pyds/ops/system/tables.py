@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 _Rows: TypeAlias = Iterator[tuple[Any, ...]]
 _TOGETHER = 1000
+"""Snapshots that are read in one batch."""
 
 _FIELDS = {
     "snapshots": """

@@ -44,6 +44,7 @@ from paimon_pyds.sql.text import casts, tree
 from paimon_pyds.sql.text.tree import Literal
 
 _DAY = 86_400
+"""Seconds of a day."""
 _Cast = Callable[[pa.Array, AtomicType, AtomicType, str], pa.Array]
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _INT, _DATE = tree.INT, tree.DATE
 _FIRST_DAY, _LAST_DAY = -(1 << 31), (1 << 31) - 1
 _DAY_SECONDS = 86_400
+"""Seconds of a day."""
 _FIELDS = {
     "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "dayofmonth": pc.day,
     "dayofyear": pc.day_of_year, "weekofyear": pc.iso_week, "hour": pc.hour, "minute": pc.minute, "second": pc.second,

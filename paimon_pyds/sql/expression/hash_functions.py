@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Words = npt.NDArray[Any]
 """Unsigned numbers, of 32 or of 64 bits."""
 _SEED = 42
+"""Seed of Spark's hash functions."""
 _U32, _U64 = np.uint32, np.uint64
 _P1, _P2, _P3, _P4, _P5 = (
     _U64(p)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _INT, _LONG, _DOUBLE = tree.INT, tree.LONG, tree.DOUBLE
 _MOST_FACTORIAL = 20
+"""Greatest number whose factorial fits BIGINT."""
 
 
 def _by_numpy(values: pa.Array, function: Callable[..., Any]) -> pa.Array:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _INT, _LONG, _TEXT, _DATE = tree.INT, tree.LONG, tree.STRING, tree.DATE
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _SECOND = 1_000_000
+"""Microseconds of a second."""
 
 
 # ------------------------------------------------------------------------------------------------------------- writing

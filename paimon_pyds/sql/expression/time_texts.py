@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _SECOND = 1_000_000
+"""Microseconds of a second."""
 _QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
 
 

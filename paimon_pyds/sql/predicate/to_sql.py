@@ -41,9 +41,13 @@ _RESERVED = frozenset({
 })  # fmt: skip
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
 _SHOWN = 20
+"""Values of an IN list that a shortened text shows."""
 _SHOWN_ROWS = 10
+"""Rows of values that a shortened text shows."""
 _SHOWN_TEXT = 200
+"""Characters of a computed condition that a shortened text shows."""
 _SHOWN_CONDITIONS = 40
+"""Conditions that a shortened text shows."""
 
 
 def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:

@@ -22,6 +22,7 @@ UNIT_MICROS = {
 UNITS = {name + plural: name for name in (*UNIT_MONTHS, *UNIT_MICROS) for plural in ("", "S")}
 _MOST = 1 << 62
 _MOST_MONTHS = (1 << 31) - 1
+"""Greatest number of months of an interval: Spark counts them in 32 bits."""
 _HINT = "write INTERVAL 7 DAYS, INTERVAL '1' HOUR or INTERVAL '1 day 12 hours'"
 
 
