@@ -18,7 +18,7 @@ DIALECT = {
     "tell": r"\b(?:tells?|told)\b(?! (?:you|users|readers|people)\b)",
     "ask": r"\b(?:asks?|asked)\b(?! (?:you|users|for confirmation)\b)",
     "who": r"\b[Ww]ho (?!is\b|are\b|may write\b)\w+",
-    "so many": r"\bso (?:many|few|much)\b",
+    "so many": r"\b[Ss]o (?:many|few|much)\b",
     "none of": r"\bnone of\b|\b(?:is|are|be) none\b",
     "beside": r"\bbeside\b",
     "of then": r"\bof then\b|\bof those of\b",

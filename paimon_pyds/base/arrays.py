@@ -416,7 +416,7 @@ _BUILDERS: dict[pa.DataType, tuple[frozenset[type], Callable[..., pa.Array | Non
     pa.string(): (frozenset({str}), _texts),
     pa.binary(): (frozenset({bytes}), _texts),
 }
-"""Of each type: the Python types of its values besides None, and what makes an array of them."""
+"""For each type the Python types of its values, without None, and the function that makes an array of them."""
 _BUILDERS_BY_ID: dict[int, tuple[frozenset[type], Callable[..., pa.Array | None]]] = {
     pa.timestamp("us").id: (frozenset({int, dt.datetime}), _timestamps),
     pa.decimal128(1).id: (frozenset({Decimal}), _decimals),

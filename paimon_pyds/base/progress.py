@@ -28,6 +28,7 @@ T = TypeVar("T")
 _log = logging.getLogger("paimon_pyds.progress")
 VARIABLE = "PAIMON_PYDS_PROGRESS"
 EVENT_INTERVAL_SECONDS = 0.1
+"""Seconds between two events of progress: more often than a person can read would only cost time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,12 @@ COUNTING = (BITMAP, RANGE_BITMAP, BSI)
 SUMMING = (BSI, BITMAP, RANGE_BITMAP)
 
 _FEW_VALUES = 1_024
-"""So many distinct values are counted by halving sets of rows; of more, decoding the column costs less."""
+"""Distinct values up to which they are counted by halving sets of rows; for more, decoding the column costs less."""
 _FEW_ROWS = 64
-"""Values of every 64th row, and of fewer, are put together from bit slices; of more, decoding the column costs less."""
+"""One row in this number: values of at most this share of rows are read from bit slices; for more, decoding the column
+costs less."""
 _MANY_BITMAPS = 4_096
-"""With more bitmaps than this, decoding the column costs less than looking at each."""
+"""Bitmaps above which decoding the column costs less than reading each."""
 _AT_ONCE = 256
 """Bitmaps that are read at a time, to bound memory."""
 _MOST_AT_ONCE = 4_096

@@ -40,7 +40,7 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
 _UNCHUNKED = frozenset({Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT})
 _MIN_BLOCK = 32
 _MOST_ITEMS = 4
-"""So many times more values than a file has rows are too many for its bloom filter."""
+"""Multiple of a file's rows above which the number of values of its bloom filter is too great."""
 _MAX_BLOCK = 1 << 30
 """Bytes of a dictionary block, at most."""
 
@@ -166,8 +166,9 @@ def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -
 def without_gone_columns(
     options: Mapping[str, str], before: Mapping[str, str], fields: Sequence[DataField]
 ) -> dict[str, str]:
-    """A table's options, but for indexes of columns that were gone before, which the options ``before`` and ``fields``
-    tell. Java Paimon leaves them where it renames or drops a column; nobody writes to the table until they are changed.
+    """A table's options without those of indexes on columns that were gone before, by the options ``before`` and
+    ``fields``. Java Paimon leaves them where it renames or drops a column; nobody writes to the table until they are
+    changed.
     """
     left = {}
     for key, value in options.items():

@@ -10,7 +10,7 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.storage.disk_cache import LocalCache
 
 
-def kept_entries(
+def cached_entries(
     cache: LocalCache, key: bytes | None, load: Callable[[], pa.RecordBatch], schema: pa.Schema = ENTRY_SCHEMA
 ) -> pa.RecordBatch:
     """The entries of a manifest: from the cache, else as ``load`` gives them.

@@ -54,7 +54,7 @@ reads."""
 _BYTES_AT_ONCE = 128 << 20
 """Approximate bytes of manifests that are requested from a store at once."""
 _LOCAL_BYTES = 16 << 20
-"""Of manifests on local disks that are decoded at a time by more threads than there are cores."""
+"""Bytes of manifests on local disks that are decoded at a time by more threads than there are cores."""
 
 
 class ManifestReader:
@@ -62,13 +62,13 @@ class ManifestReader:
 
     Every method raises SnapshotNotFoundError for a file that is gone, and CorruptFileError for one that is damaged.
 
-    ``wanted``: selects entries; all if None. ``kept``: cache the entries of large manifests on the local disk, for the
+    ``wanted``: selects entries; all if None. ``on_disk``: cache the entries of large manifests on disk, for the
     next process that plans.
     """
 
-    def __init__(self, store: TableStore, wanted: EntryFilter | None = None, *, kept: bool = False) -> None:
+    def __init__(self, store: TableStore, wanted: EntryFilter | None = None, *, on_disk: bool = False) -> None:
         self._store = store
-        self._kept = kept
+        self._on_disk = on_disk
         self._wanted = None if wanted is None or wanted.keeps_all else wanted
 
     def manifests(self, snapshot: Snapshot | None) -> list[ManifestFile]:
@@ -146,7 +146,9 @@ class ManifestReader:
             seen += entries.num_rows
             return keep(entries)
 
-        found = self._store.sift_manifest(manifest.file_name, columns, manifest.file_size, counted, kept=self._kept)
+        found = self._store.sift_manifest(
+            manifest.file_name, columns, manifest.file_size, counted, on_disk=self._on_disk
+        )
         self._check_count(manifest, seen)
         return found
 
@@ -180,7 +182,7 @@ class ManifestReader:
         return one_batch(added.select(entry_schema(returned).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
-        entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, kept=self._kept)
+        entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, on_disk=self._on_disk)
         return self._checked(manifest, entries)
 
     def _checked(self, manifest: ManifestFile, entries: pa.RecordBatch) -> pa.RecordBatch:

@@ -21,7 +21,7 @@ from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 
 Texts: TypeAlias = Sequence[str | None]
-"""Of the values of a partition, None for NULL."""
+"""The values of a partition as texts, None for NULL."""
 _TIME = re.compile(r"(\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
 _LETTERS = {"y": "%Y", "u": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S"}
 _WIDTHS = {"y": (4,), "u": (4,)}

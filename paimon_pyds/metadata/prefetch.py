@@ -116,9 +116,11 @@ def snapshot_requests(store: TableStore, id_: int) -> tuple[Request, Request]:
 def load_lists(store: TableStore, snapshot: Snapshot) -> None:
     """Have all lists that plans of a snapshot begin with given at once. Errors as `TableStore.read_manifest`."""
     calls: list[Callable[[], object]] = [
-        partial(store.read_manifest_list, snapshot.base_manifest_list, snapshot.base_manifest_list_size, kept=True),
-        partial(store.read_manifest_list, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, kept=True),
+        partial(store.read_manifest_list, snapshot.base_manifest_list, snapshot.base_manifest_list_size, on_disk=True),
+        partial(
+            store.read_manifest_list, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, on_disk=True
+        ),
     ]
     if snapshot.index_manifest is not None:
-        calls.append(partial(store.read_index_manifest, snapshot.index_manifest, kept=True))
+        calls.append(partial(store.read_index_manifest, snapshot.index_manifest, on_disk=True))
     concurrent_each(lambda call: call(), calls, len(calls))

@@ -358,23 +358,25 @@ class TableStore(SchemaStore):
 
     # ------------------------------------------------------------------------------------ manifests
 
-    def read_manifest_list(self, name: str, size: int | None = None, *, kept: bool = False) -> Sequence[ManifestFile]:
+    def read_manifest_list(
+        self, name: str, size: int | None = None, *, on_disk: bool = False
+    ) -> Sequence[ManifestFile]:
         """The manifests of a manifest list, in order. Arguments and errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_manifest_list
 
         return self._cached(
-            name, size, ("list", kept), decode_manifest_list, lambda files: _MANIFEST_FILE_WEIGHT * (1 + len(files))
+            name, size, ("list", on_disk), decode_manifest_list, lambda files: _MANIFEST_FILE_WEIGHT * (1 + len(files))
         )
 
     def read_manifest(
-        self, name: str, columns: Sequence[str] | None = None, size: int | None = None, *, kept: bool = False
+        self, name: str, columns: Sequence[str] | None = None, size: int | None = None, *, on_disk: bool = False
     ) -> pa.RecordBatch:
         """The entries of a manifest as columns of ENTRY_SCHEMA (or of ``columns``).
 
         Readers of a table's state go through `ManifestReader`.
 
         ``columns``: of ENTRY_SCHEMA; all when None. ``size``: of the file in bytes, from metadata; None if unknown.
-        ``kept``: cache the entries on the local disk where that pays, and read them from there.
+        ``on_disk``: cache the entries on the local disk where that pays, and read them from there.
 
         Raises:
             SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.
@@ -386,20 +388,22 @@ class TableStore(SchemaStore):
         path = self.paths.manifest(name)
         wanted = tuple(ENTRY_SCHEMA.names if columns is None else columns)
         groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(wanted)] or [PLACE_COLUMNS]
-        if kept and size is not None and size >= _LEAST_KEPT:
-            return _joined(self._kept(path, size, groups), wanted)
+        if on_disk and size is not None and size >= _LEAST_KEPT:
+            return _joined(self._on_disk(path, size, groups), wanted)
         from paimon_pyds.metadata.manifest_codec import decode_manifest
 
         if columns is None:
-            return self._cached(name, size, (None, kept), decode_manifest, _bytes_of)
+            return self._cached(name, size, (None, on_disk), decode_manifest, _bytes_of)
         for among in ([None], groups):
             held = [METADATA_CACHE.peek((self.io, path, size, group)) for group in among]
             if None not in held:
                 return _joined(held, wanted)
-        return self._cached(name, size, (wanted, kept), lambda d, p: decode_manifest(d, p, columns=wanted), _bytes_of)
+        return self._cached(
+            name, size, (wanted, on_disk), lambda d, p: decode_manifest(d, p, columns=wanted), _bytes_of
+        )
 
     def sift_manifest(
-        self, name: str, columns: Sequence[str], size: int, keep: KeepEntries, *, kept: bool = False
+        self, name: str, columns: Sequence[str], size: int, keep: KeepEntries, *, on_disk: bool = False
     ) -> pa.RecordBatch:
         """The entries of a manifest that ``keep`` wants, a part of it at a time; nothing stays in memory. Other
         arguments and errors as `read_manifest`."""
@@ -409,11 +413,11 @@ class TableStore(SchemaStore):
         from paimon_pyds.storage.disk_cache import LocalCache
 
         path = self.paths.manifest(name)
-        if kept and size >= _LEAST_KEPT and (self.local_cache or LocalCache.of()).max_size:
+        if on_disk and size >= _LEAST_KEPT and (self.local_cache or LocalCache.of()).max_size:
             groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(columns)]
-            entries = _joined(self._kept(path, size, groups, in_memory=False), columns)
+            entries = _joined(self._on_disk(path, size, groups, in_memory=False), columns)
             return pc.filter(entries, from_numpy(keep(entries)))
-        return self._load(path, size, lambda data, at: decode_manifest(data, at, columns, keep), kept=kept)
+        return self._load(path, size, lambda data, at: decode_manifest(data, at, columns, keep), on_disk=on_disk)
 
     def read_manifests(
         self, manifests: Iterable[tuple[str, int | None]], columns: Sequence[str]
@@ -428,12 +432,12 @@ class TableStore(SchemaStore):
         named = ((self.paths.manifest(name), size) for name, size in manifests)
         return decode_manifests(((self._read(path, size), path) for path, size in named), tuple(columns))
 
-    def read_index_manifest(self, name: str, *, kept: bool = False) -> Sequence[IndexEntry]:
+    def read_index_manifest(self, name: str, *, on_disk: bool = False) -> Sequence[IndexEntry]:
         """The entries of an index manifest. Arguments and errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_index_manifest
 
         return self._cached(
-            name, None, ("index", kept), decode_index_manifest,
+            name, None, ("index", on_disk), decode_index_manifest,
             lambda entries: sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100,
         )  # fmt: skip
 
@@ -466,13 +470,13 @@ class TableStore(SchemaStore):
             raise
         return name, len(data)
 
-    def _kept(
+    def _on_disk(
         self, path: str, size: int, groups: Sequence[tuple[str, ...]], *, in_memory: bool = True
     ) -> list[pa.RecordBatch]:
         """The entries of a manifest in some of `COLUMN_GROUPS`, from this machine's disk where they are there.
         ``in_memory``: keep them there as well. Errors as `read_manifest`."""
         from paimon_pyds.metadata.manifest import entry_schema
-        from paimon_pyds.metadata.manifest_cache import kept_entries
+        from paimon_pyds.metadata.manifest_cache import cached_entries
         from paimon_pyds.storage.disk_cache import LocalCache
 
         cache = self.local_cache or LocalCache.of()
@@ -486,7 +490,7 @@ class TableStore(SchemaStore):
         def load(group: tuple[str, ...]) -> pa.RecordBatch:
             schema = entry_schema(frozenset(group))
             key = cache.key(self.io, path, size, group)
-            return kept_entries(cache, key, lambda: decoded().select(schema.names), schema)
+            return cached_entries(cache, key, lambda: decoded().select(schema.names), schema)
 
         if not in_memory:
             return list(map(load, groups))
@@ -515,12 +519,12 @@ class TableStore(SchemaStore):
         """A decoded file. ``what`` names the way of decoding, and says whether bytes from a store are cached on this
         disk."""
         path = self.paths.manifest(name)
-        load = partial(self._load, path, size, decode, kept=what[1])
+        load = partial(self._load, path, size, decode, on_disk=what[1])
         return METADATA_CACHE.get_or_load((self.io, path, size, what[0]), load, weigh)
 
-    def _load(self, path: str, size: int | None, decode: Callable[[bytes, str], T], *, kept: bool) -> T:
-        """Read and decode a file. ``kept``: cache the bytes of remote files on the local disk."""
-        if not kept or not requests_at_once(self.io):
+    def _load(self, path: str, size: int | None, decode: Callable[[bytes, str], T], *, on_disk: bool) -> T:
+        """Read and decode a file. ``on_disk``: cache the bytes of remote files on the local disk."""
+        if not on_disk or not requests_at_once(self.io):
             return decode(self._read(path, size), path)
         from paimon_pyds.storage.range_cache import KeptRanges
 

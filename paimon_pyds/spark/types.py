@@ -37,7 +37,7 @@ from paimon_pyds.spark import compat
 
 _MAX_COLUMNS = 1 << 30
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark's catalogs keep the CHAR(n) or VARCHAR(n) that a column was declared with."""
+"""Metadata in which Spark's catalogs store the CHAR(n) or VARCHAR(n) of a column's declaration."""
 
 _TO_SPARK: dict[Kind, type[spark.DataType]] = {
     Kind.BOOLEAN: spark.BooleanType, Kind.TINYINT: spark.ByteType, Kind.SMALLINT: spark.ShortType,

@@ -56,7 +56,7 @@ _HINTS = {
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 """The beginning of a URI."""
 LOCAL_INDEXES = ByteLimitedCache(64 << 20)
-"""Of local data files, by path: their version, and the footer and page index that a reader has decoded for the next."""
+"""A cache for local data files, by path: their version, and the decoded footer and page index."""
 _FIRST_READ = 256 << 10
 MANY_RANGES = 64
 """Ranges from which joining them in arrays is faster."""
@@ -69,7 +69,7 @@ _ALTERNATIVES = {
     **dict.fromkeys(("wasb", "wasbs"), "use the abfss:// address of the same container"),
     **dict.fromkeys(("http", "https"), "download the table first"),
 }
-"""Of schemes that are not supported: what to do instead."""
+"""Hints for schemes that are not supported."""
 
 
 @dataclass(frozen=True, slots=True)

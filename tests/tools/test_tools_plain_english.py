@@ -10,7 +10,7 @@ import pytest
 
 _ROOT = Path(__file__).parents[2]
 _TOOL = _ROOT / "tools" / "plain_english.py"
-MOST = 45
+MOST = 29
 """It falls with each room that is rewritten, and ends at 74."""
 
 

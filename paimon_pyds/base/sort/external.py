@@ -19,12 +19,14 @@ from paimon_pyds.base.types import DataField
 _BATCH_ROWS = 131_072
 """Rows of a sorted batch, at most."""
 _SAMPLE_ROWS = 131_072
+"""Rows in a sample of keys, about."""
 MAX_RUNS = 64
 """Runs that are merged at once, at most: a batch of each is in memory."""
 _MOST_BUFFER = 1 << 30
 """Bytes of a sort buffer, at most, whatever the options say."""
 _SEED = 0x7061696D6F6E
-"""The same rows give the same sample; no seed that data may have been made with, for that would not be even."""
+"""Seed of samples: the same rows give the same sample. Data must not be made with it, or the sample would not be
+even."""
 Read = Callable[[tuple[DataField, ...]], Iterator[pa.RecordBatch]]
 """Gives the rows from the first on, with these columns."""
 

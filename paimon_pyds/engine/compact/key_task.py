@@ -224,9 +224,9 @@ class OlderRows:
         spec: how the files of the bucket are merged.
         files: of the runs that stay; all are above the output level.
         every_key: where vectors hide older rows, look up also keys of which a merged file above level 0 has a version.
-            Otherwise that version includes the older ones, since it was compacted itself. positions: of the files, by
-        name, which rows have been found so far. outdated: names of files to write anew, without their expired rows:
-        where first rows count, these keep no newer
+            Otherwise that version includes the older ones, since it was compacted itself.
+        positions: the rows that have been found so far, by names of files.
+        outdated: names of files to write again, without their expired rows: where first rows count, these keep no newer
             ones away, so that both would be there.
     """
 

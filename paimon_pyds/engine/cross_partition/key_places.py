@@ -1,4 +1,4 @@
-"""Where keys are, of tables whose primary key does not hold all partition columns: in which partition and bucket.
+"""The partition and bucket of each key, in tables whose primary key does not hold all partition columns.
 
 Keys come in their order, part by part. Few of them are looked up, in the pages that may have them. For more, the key
 columns of files are read from the least key of the part to the greatest, and joined: as files are sorted by key, all

@@ -1,4 +1,4 @@
-"""Where rows go whose primary key does not hold all partition columns: a key is in one partition, and may move.
+"""The buckets of rows whose primary key does not hold all partition columns: a key is in one partition, and may move.
 
 Rows come in the order of their keys, and those of a key as they arrived, with the place that the key had before. What
 becomes of a row whose partition is another one, the merge engine decides: with deduplicate the key is deleted there and

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 KEYS_AT_ONCE = 1 << 16
 """Keys that are planned together: later ones are greater, so that hardly a page is read twice."""
 _MANY_KEYS = 256
-"""So many have much to decompress: sections are read at a time from the start."""
+"""Keys from which sections are read in parallel from the start: they have much to decompress."""
 _BATCH_ROWS = 65_536
 """Rows of a batch."""
 _HELD_BYTES = 64 << 20

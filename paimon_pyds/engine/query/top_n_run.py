@@ -43,7 +43,7 @@ from paimon_pyds.sql.text.order import EXAMPLE, TopN
 
 _POSITION = "__paimon_row_index"
 _TRIES = 8
-"""So many times n of the best rows are tried against a filter that no index answers, before the file is read."""
+"""Multiples of n of the best rows that are tested by a filter that no index answers, before the file is read."""
 _FEW = 64
 BATCH_ROWS = 65_536
 

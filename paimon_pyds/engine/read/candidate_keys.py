@@ -43,7 +43,7 @@ FEW_ROWS_PER_KEY = 4
 """Rows for each key up to which they are read without a search, if indexes leave no more."""
 MAX_BUCKETS = 128
 _MOST_KEY_BYTES = 64 << 20
-"""Of the candidates' keys, which stay in memory."""
+"""Bytes of the candidates' keys, which stay in memory."""
 
 
 @dataclass(frozen=True)

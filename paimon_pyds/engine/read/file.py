@@ -37,10 +37,10 @@ ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
 """Rows of a batch, unless the caller sets another number."""
 _ONE_PASS_ROWS = 2_048
-"""So few selected rows are read with all columns at once: a second visit to the file would cost more."""
+"""Selected rows up to which all columns are read at once: a second visit to the file would cost more."""
 _NUMBERS = KEY_VALUE_FIELDS[0]
 _PER_WANTED = 4
-"""With a limit, rows that are tried at first for each one wanted."""
+"""Rows that are tried at first for each wanted one, with a limit."""
 
 
 def read_file(
@@ -172,7 +172,7 @@ class FileReading:
         return max(1, self.selection.count(self.file.row_count))
 
     def _reach(self, done: float) -> None:
-        """So much is done; the unit is the work for one row."""
+        """Report progress; the unit is the work for one row."""
         self._done = done
         if self._tell is not None:
             self._tell(min(1.0, done / self._todo))

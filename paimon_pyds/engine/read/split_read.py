@@ -30,7 +30,7 @@ _FEW_ROWS = 2_048
 """Wanted rows of a file up to which reading them from a store is mostly waiting, and takes little memory."""
 _READ_AT_ONCE = 32
 _WHOLE_BYTES = 4 << 20
-"""Of files together that are read whole rather than by several requests one after another."""
+"""Bytes of files that are read whole, instead of by several requests one after another."""
 
 
 def read_split(

@@ -274,8 +274,8 @@ class _Attempt:
         self.base.check_schema(self.now.schema)
         if not self._changed_rows(self.base, self.now.snapshot):
             return
-        for before, number in self._numbers(self.edits.kept).items():
-            self._check_rows(number, self.base.name(before), self.edits.kept[before])
+        for before, number in self._numbers(self.edits.unchanged).items():
+            self._check_rows(number, self.base.name(before), self.edits.unchanged[before])
         candidates = self.now.candidates(self.edits.reads)
         there = set(_file_keys(self.base.entries))
         added = tuple(c for c in candidates.files if (c.file.partition, c.file.bucket, c.file.name) not in there)

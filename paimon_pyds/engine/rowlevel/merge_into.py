@@ -149,7 +149,7 @@ class _Merge:
         self._messages: list[CommitMessage] = []
         self._checks: list[Callable[[Snapshot | None, TableSchema], None]] = []
         self._removed: list[RemovedRows] = []
-        self._kept: dict[int, BitMap] = {}
+        self._unchanged: dict[int, BitMap] = {}
         self._unmatched = np.ones(source.num_rows, np.bool_)
         self._updated = self._deleted = 0
 
@@ -169,7 +169,7 @@ class _Merge:
             inserted=inserted,
             reads=self._predicate,
             # A row that matches and stays as it is has prevented the insert of a row of the source.
-            kept=self._kept if self._inserts else {},
+            unchanged=self._unchanged if self._inserts else {},
             checks=self._checks,
         )
 
@@ -180,7 +180,7 @@ class _Merge:
             self._messages.append(result.message)
             self._updated += result.updated
             self._unmatched[result.matched] = False
-            self._kept.update(result.kept)
+            self._unchanged.update(result.unchanged)
             self._removed += [self._target.removed(number, rows) for number, rows in result.positions.items()]
         self._deleted = sum(r.rows for r in self._removed) - self._updated
 
@@ -324,12 +324,12 @@ class _Merged:
 
     Attributes:
         positions: rows that go, by file.
-        kept: rows that match and stay as they are, by file.
+        unchanged: rows that match and stay as they are, by file.
         matched: rows of the source that match.
     """
 
     positions: Mapping[int, BitMap]
-    kept: Mapping[int, BitMap]
+    unchanged: Mapping[int, BitMap]
     matched: _Ints
     updated: int
     message: CommitMessage
@@ -338,7 +338,7 @@ class _Merged:
 def _merge_files(task: _MergeTask) -> _Merged:
     """Merge the files of a task. Raises as `merge_rows.act` does; what was written is then removed."""
     positions: dict[int, BitMap] = {}
-    kept: dict[int, BitMap] = {}
+    unchanged: dict[int, BitMap] = {}
     matched = np.zeros(task.rules.source.num_rows, np.bool_)
     updated = 0
     with TableWriter(task.context) as writer:
@@ -346,15 +346,15 @@ def _merge_files(task: _MergeTask) -> _Merged:
             actions = _file_actions(task, candidate, writer)
             matched[actions.matched] = True
             updated += int(np.count_nonzero(np.isin(actions.clauses, task.rules.updating)))
-            if len(actions.kept):
-                kept[candidate.number] = BitMap(actions.kept.astype(np.uint32))
+            if len(actions.unchanged):
+                unchanged[candidate.number] = BitMap(actions.unchanged.astype(np.uint32))
             if len(actions.rows):
                 positions[candidate.number] = BitMap(actions.rows.astype(np.uint32))
                 if task.rewrite is not None:
                     _rewrite(task, task.rewrite, candidate, actions, writer)
             worked(candidate.file.path)
         message = writer.prepare_commit()
-    return _Merged(positions, kept, np.flatnonzero(matched), updated, message)
+    return _Merged(positions, unchanged, np.flatnonzero(matched), updated, message)
 
 
 def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -> Actions:
@@ -369,7 +369,7 @@ def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -
             versions = task.new_versions(named, found)
             if versions is not None:
                 writer.write(versions)
-        parts.append(replace(found, rows=positions[found.rows], kept=positions[found.kept]))
+        parts.append(replace(found, rows=positions[found.rows], unchanged=positions[found.unchanged]))
     none = np.empty(0, np.int64)
     return Actions(*(np.concatenate([none, *(getattr(part, f.name) for part in parts)]) for f in fields(Actions)))
 

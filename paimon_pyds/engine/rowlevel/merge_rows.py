@@ -77,17 +77,17 @@ class Actions:
         clauses: the number of the clause that acts on each.
         sources: the row of the source that matches each; -1 if no row does.
         matched: rows of the source that match some row of the batch; one may be there more than once.
-        kept: places of the rows that match and stay as they are, ascending.
+        unchanged: places of the rows that match and stay as they are, ascending.
     """
 
     rows: _Ints
     clauses: _Ints
     sources: _Ints
     matched: _Ints = dataclasses.field(default_factory=_none)
-    kept: _Ints = dataclasses.field(default_factory=_none)
+    unchanged: _Ints = dataclasses.field(default_factory=_none)
 
     def subset(self, which: _Ints | slice) -> Actions:
-        """Some of the actions; ``matched`` and ``kept`` are left out."""
+        """Some of the actions; ``matched`` and ``unchanged`` are left out."""
         return Actions(self.rows[which], self.clauses[which], self.sources[which])
 
 
@@ -118,7 +118,7 @@ def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
         parts.append(_unmatched(rules, batch, np.flatnonzero(~has_match)))
     actions = _together(parts)
     has_match[actions.rows] = False
-    return replace(actions, kept=np.flatnonzero(has_match))
+    return replace(actions, unchanged=np.flatnonzero(has_match))
 
 
 def _windows(counts: _Ints) -> Sequence[tuple[int, int]]:

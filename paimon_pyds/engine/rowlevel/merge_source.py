@@ -34,7 +34,7 @@ from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate
 from paimon_pyds.sql.text.tree import Literal
 
 LISTED_KEYS = 50_000
-"""So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
+"""Distinct keys up to which each is looked up in statistics and indexes; for more, only their range is used."""
 _NO_NAMES = ("true", "false", "null")
 
 

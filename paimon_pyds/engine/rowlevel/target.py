@@ -91,7 +91,7 @@ class RowEdits:
         operation: its name in the snapshot.
         deleted, updated, inserted: numbers of rows.
         reads: true for every row of the table that could have made a difference.
-        kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
+        unchanged: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
         emptied: partitions of a table with a primary key that go as a whole.
         checks: as `Increment.guard`, for reads of other rows than those for which ``reads`` is true.
     """
@@ -104,7 +104,7 @@ class RowEdits:
     updated: int = 0
     inserted: int = 0
     reads: Predicate = Const.TRUE
-    kept: Mapping[int, BitMap] = field(default_factory=dict)
+    unchanged: Mapping[int, BitMap] = field(default_factory=dict)
     emptied: Overwrite | None = None
     checks: Sequence[Callable[[Snapshot | None, TableSchema], None]] = ()
 

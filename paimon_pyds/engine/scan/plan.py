@@ -145,7 +145,7 @@ class Planner:
         )
         """Whether partitions decide the whole filter: statistics are not read then."""
         self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
-        self.reader = ManifestReader(store, kept=True)
+        self.reader = ManifestReader(store, on_disk=True)
 
     def plan(self) -> ScanPlan:
         with nullcontext() if current.get() is None else phase("planning"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 COLUMNS, INCREMENTAL = "clustering.columns", "clustering.incremental"
 _FEW_COLUMNS = 5
-"""With fewer columns ``clustering.strategy=auto`` is a z-order."""
+"""Columns below which ``clustering.strategy=auto`` is a z-order."""
 
 
 def clustering_order(context: WriteContext) -> SortSpec | None:

@@ -6,7 +6,8 @@ what is committed before them:
 
 - A writer goes on from the greatest number that the bucket has when it opens it, as Java Paimon's do.
 - Tasks of one job open a bucket side by side. Each has a range of its own, 2²⁸ numbers by its index: which of them is
-  the newer one is not defined, but the same for everybody. So few that 200 tasks may commit a hundred million times.
+  the newer one is not defined, but the same for everybody. The ranges are small enough for 200 tasks to commit a
+  hundred million times.
 - A commit that finds that others have used its numbers since, or that two of its messages have the same, moves those of
   its files up before it publishes them: the files are written again under their names, which nobody has seen yet. That
   costs time where two jobs write to one bucket at once, and never gives a row the place of another snapshot.

@@ -1,4 +1,4 @@
-"""Where the fields of very many records begin, found in many blocks side by side.
+"""The offsets of the fields of very many records, found in many blocks at the same time.
 
 Avro does not say where a record begins: that is known when the one before it has been read. Yet a block begins where
 its header says, whatever the blocks before it hold. So one numpy step passes over one field of the next record in all
@@ -30,7 +30,7 @@ from paimon_pyds.format.avro.container import Block
 from paimon_pyds.format.avro.schema import Node, Primitive, Record, Sized, Union, optional
 
 LEAST_BLOCKS = 16
-"""So many blocks of as many records each make it worth while: a step takes some microseconds, however few they are."""
+"""Blocks, and records of each, from which this pays: a step takes some microseconds, however few blocks there are."""
 _MOST_SLOTS = 2
 """Slots per record, at most: each block gets as many slots as the longest one."""
 _CONTINUED = np.uint8(0x80)

@@ -33,7 +33,7 @@ MAX_SECTION = 256 * 2**20
 RUN_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of the numbers of a run, by their code (Run Length Encoding version 2)."""
 _LZ4_HEADER = bytes.fromhex("04224d18607073")
-"""Of a frame of independent blocks of up to 4 MiB without checksums (LZ4 Frame Format)."""
+"""Header of a frame of independent blocks of up to 4 MiB without checksums (LZ4 Frame Format)."""
 BLOCK_BYTES = 64 << 10
 """Bytes that one checksum covers."""
 _CHECKSUMS_NAME = b"paimon_pyds.checksums"

@@ -1,4 +1,4 @@
-"""From what pyarrow decodes to the Arrow types of Paimon's columns, and back for INT96.
+"""Conversion of pyarrow's decoded types to the Arrow types of Paimon's columns, and back for INT96.
 
 INT96 timestamps are twelve bytes: nanoseconds of the day and Julian day. pyarrow's own conversion either wraps around
 outside 1677 to 2262 or drops nanoseconds, for all columns of a file alike. So pyarrow reads them as twelve bytes of no
@@ -40,7 +40,7 @@ INT96_BYTES = 12
 """Bytes of an INT96 timestamp."""
 _TWELVE_BYTES: Struct = {1: (I32, FIXED), 2: (I32, INT96_BYTES)}
 _KEPT_FIELDS = (3, 4, 9)
-"""Of a SchemaElement: repetition, name, field id."""
+"""Fields of a SchemaElement: repetition, name, field id."""
 _JULIAN_EPOCH = 2_440_588
 _DAY_MICROS = 86_400_000_000
 _PARTS = np.dtype([("nanos", "<i8"), ("day", "<i4")])

@@ -40,19 +40,19 @@ from paimon_pyds.format.threads import all_of
 _THREADS_FROM = 64
 """Pages that are worth a thread."""
 _MOST_BYTES = 256 << 20
-"""Of the pages of a column, decompressed; more are left to pyarrow."""
+"""Decompressed bytes of the pages of a column; more are left to pyarrow."""
 BLOCK_BYTES = 1 << 20
-"""Of pages that are decompressed at a time where single values are taken: they stay in the processor's cache."""
+"""Bytes of pages that are decompressed at a time to take single values: they stay in the processor's cache."""
 _MOST_ROWS = 1 << 20
-"""Of a page."""
+"""Rows of a page, at most."""
 _NUMBERS = {4: "<u4", 8: "<u8"}
 _LENGTH, _WORD = 4, 8
 """Bytes of a text's length, and of a word."""
 CONTEXT_BYTES = 12 << 10
-"""So many bytes are decompressed while a context is made."""
+"""Bytes that are decompressed in the time that it takes to make a context."""
 FEW_PAGES = 16
-"""So many contexts take about as long as what is done here with a column. For no more, a loop over pages is faster than
-arrays of headers."""
+"""Contexts that take about as long as the work of this module on a column. For no more, a loop over pages is faster
+than arrays of headers."""
 
 
 def gather_values(

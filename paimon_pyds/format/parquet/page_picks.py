@@ -53,7 +53,7 @@ _GATHER_BYTE_MICROS = 0.0003
 _BOTH_MICROS = 500.0
 """What it costs on top to read some columns by pages and others whole."""
 _MOST_SELECTED = 0.25
-"""Of a row group's rows; above it the page index is not even read."""
+"""Share of a row group's rows above which the page index is not even read."""
 
 
 @dataclass(frozen=True, slots=True)

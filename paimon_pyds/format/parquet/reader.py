@@ -50,17 +50,18 @@ _PASS_BATCH_ROWS = 262_144
 SMALL_PAGES_BYTES = 8 << 20
 """Approximate bytes of small pages that are decoded at a time."""
 _LEAST_KEPT = 0.75
-"""Of a row group's rows: above it, masking those left out costs less than taking the others."""
+"""Share of a row group's rows above which masking the others costs less than taking the wanted ones."""
 _MOST_THREADS = 4
 """That decode ahead, of one file."""
 _LEAST_BUFFER = 64 << 10
 _LEAST_AHEAD = 16 << 20
-"""Where less may be decoded ahead, nothing is: very many files are read at a time, and each thread opens one again."""
+"""Bytes below which nothing is decoded ahead: very many files are read at a time then, and each thread opens one
+again."""
 
 
 @lru_cache(maxsize=2)
 def _permits(threads: int) -> threading.Semaphore:
-    """So many permits to decode ahead, for all files that this process reads at a time."""
+    """Permits to decode ahead, for all files that this process reads at a time."""
     return threading.Semaphore(threads)
 
 

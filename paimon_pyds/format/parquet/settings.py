@@ -51,7 +51,7 @@ _CODECS = {
 }  # fmt: skip
 _UNREADABLE_CODECS = frozenset({"brotli", "lzo"})
 _UNREADABLE_ELEMENTS = NESTED_KINDS | TIMESTAMP_KINDS | {Kind.DECIMAL}
-"""Of MULTISETs: Java 1.4.2 writes them, and fails to read what it wrote."""
+"""Kinds of elements of MULTISETs that Java 1.4.2 writes, but fails to read."""
 _DICTIONARY_LIMIT = 128 << 10
 """Bytes at which a growing dictionary is given up for plain pages."""
 _DICTIONARY_BYTES = 64 << 10
@@ -66,7 +66,7 @@ FEW_ROWS = 64
 FEW_BYTES = 4 << 10
 """A file of no more rows and bytes, as Arrow has them, takes one block of a disk however it is encoded."""
 _LEAST_SAVED = 0.1
-"""Of a column's bytes, for compressing it to pay."""
+"""Share of a column's bytes that compression has to save to pay."""
 
 
 @dataclass(frozen=True, slots=True)

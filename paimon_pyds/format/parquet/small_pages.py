@@ -26,9 +26,9 @@ from paimon_pyds.format.threads import all_of
 
 _AS_STORED = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()})
 _LOCATION_BYTES = 12
-"""Of a page in an offset index, about."""
+"""Bytes of a page in an offset index, about."""
 _MOST_ROWS = 3_000
-"""Of a small page. In those of 6,144 rows, as written by default, pyarrow is faster: it uses its memory again."""
+"""Rows of a small page. For pages of 6,144 rows, as written by default, pyarrow is faster: it uses its memory again."""
 _PAGE_MICROS = 10.0
 """Saved for a page of zstd."""
 COPY_MICROS = 0.0002

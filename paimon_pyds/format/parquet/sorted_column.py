@@ -26,7 +26,7 @@ from paimon_pyds.format.parquet.source import ParquetSource, decoding
 _WIDTHS = {1: 4, 2: 8}
 """Bytes of the physical types INT32 and INT64."""
 _PASS_ROWS = 4_000_000
-"""Of the pages that are decoded together."""
+"""Rows of the pages that are decoded together."""
 
 
 def find_values(source: ParquetSource, leaf: Leaf, field: DataField, values: pa.Array) -> FoundRows | None:

@@ -178,7 +178,7 @@ class ParquetWriter:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
 
     def _memory(self, size: int) -> pa.Buffer:
-        """So many bytes to encode into: those of a row group that was written, as fresh memory costs time."""
+        """A buffer of ``size`` bytes to encode into: that of a written row group, as fresh memory costs time."""
         try:
             spare = self._spare.pop()
         except IndexError:

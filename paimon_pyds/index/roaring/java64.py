@@ -38,7 +38,7 @@ _EMPTY, _NOT_EMPTY = 0, 1
 _LEAF = 4
 _KEY_BYTES = 6
 _INNER = {0: (4, 4), 1: (16, 16), 2: (48, 256), 3: (256, 32)}
-"""Of each type of node that has children: how many at most, and the bytes of its body."""
+"""For each type of inner node its greatest number of children, and the bytes of its body."""
 _NOT_TRIMMED = 0xFE
 _RUNS, _BITMAP, _ARRAY = 0, 1, 2
 

@@ -1,4 +1,4 @@
-"""In which bucket of a partition each key is: a map from the hashes of very many keys, 6 bytes each at most."""
+"""The bucket of each key of a partition: a map from the hashes of very many keys, 6 bytes each at most."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ SET_FUNCTIONS: dict[str, tuple[str, Callable[[], Callable[[bytes], object]]]] = 
     "theta_sketch": ("theta sketch", lambda: _library("theta_sketch").compact_theta_sketch.deserialize),
     "hll_sketch": ("HLL sketch", lambda: _library("hll_sketch").hll_sketch.deserialize),
 }
-"""Of each function what its values are, and what decodes one."""
+"""For each function the name of its values, and a function that decodes one."""
 
 
 def theta_union() -> _Merge:

@@ -45,9 +45,9 @@ RULES = "aggregation-rules"
 """The option that names the version of Java Paimon whose rules count where they differ. Without it these are those of
 1.4, but that an overflow of integers is refused."""
 DEFAULT_AGGREGATE = "last_non_null_value"
-"""Of columns that no option names a function for."""
+"""The function of columns without one in the options."""
 PRIMARY_KEY = "primary-key"
-"""Of the columns of the primary key, which hold the same in all rows of a group."""
+"""The function of primary key columns, which have the same value in all rows of a group."""
 
 NULL_IS_VALUE = frozenset({"last_value", "first_value"})
 """Functions that take NULL for a value like all others; the others pass it over."""

@@ -21,7 +21,7 @@ from paimon_pyds.sql.predicate.compare import compare_char
 from paimon_pyds.sql.predicate.tree import ColumnRef, Computed, Const, Digest, Leaf, Op, Predicate, make_and
 
 FEW_KEYS = 1024
-"""So many keys are compared with all rows of a batch."""
+"""Keys up to which they are compared with all rows of a batch."""
 _ROWS_PER_KEY = 64
 """Rows that are read in the time that it takes to look for a key in statistics."""
 MAX_TEXT_FORMS = 1 << 16

@@ -31,8 +31,8 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate, computed_parts
 from paimon_pyds.storage import requests_at_once
 
 FOOTERS = 200
-"""So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
-of the others is not shown."""
+"""Data files whose footers are read, or for the first rows in an order their indexes; for others the rows left by pages
+are not shown."""
 _SAVED = 4
 """Number of files for which the read without their indexes is computed too."""
 _SHOWN_REASONS = 3

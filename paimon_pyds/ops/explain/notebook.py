@@ -130,7 +130,7 @@ def _column_table(schema: TableSchema, indexes: dict[str, list[str]]) -> str:
         type_ = str(field.type)
         shown = type_ if len(type_) <= 200 else f"{type_[:199]}…"
         cells.append((field.name, shown, ", ".join(indexes.get(field.name, ())))[: len(names)])
-    # So many letters stay together where there is little room.
+    # Letters that stay together where there is little room.
     widths = [min(max(map(len, column)), 13) * 0.62 for column in zip(names, *cells, strict=True)]
     styles = [f"{CELL_LEFT}min-width:{width:.1f}em;" for width in widths]
     rows = [table_row("th", zip(names, styles, strict=True))]

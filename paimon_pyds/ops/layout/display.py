@@ -24,7 +24,7 @@ _SHOWN = 20
 _FACTS = {"for one value": "point_files", "for 1% of the rows": "range_files", "deepest": "max_depth"}
 _HEIGHT = 64
 _LEAST = 1.5
-"""So much can be seen, however many files there are."""
+"""Height that is visible, however many files there are."""
 _AFTER, _BEFORE = "#4f8ac9", "#c98a2f"
 
 

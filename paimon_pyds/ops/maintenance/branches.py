@@ -41,7 +41,7 @@ from paimon_pyds.ops.maintenance.tags import snapshot_file
 from paimon_pyds.storage import discard, scheme_of
 
 _LOCK = ".half-made"
-"""In the directory of a branch that is made in an object store."""
+"""Name of a file in the directory of a branch that is being created in an object store."""
 _OTHERS_READ = (
     "scan.fallback-branch", "scan.primary-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch",
 )  # fmt: skip

@@ -44,7 +44,7 @@ from paimon_pyds.storage.concurrent import concurrent_map
 _KIND = KEY_VALUE_FIELDS[1]
 _HASH, _COUNT = "__paimon_hash", "__paimon_count"
 _FIRST, _LAST = "__paimon_first", "__paimon_last"
-"""Where equal rows are, counted through the compared files: first those of the older state, then the newer one's."""
+"""Positions of equal rows, counted through the compared files: first those of the older state, then the newer one's."""
 _OWN = (_FIRST, _LAST, _COUNT)
 _BIGINT = AtomicType(Kind.BIGINT, nullable=False)
 BATCH_ROWS = 65_536

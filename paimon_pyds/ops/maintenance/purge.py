@@ -3,7 +3,7 @@
 As in Java: branches, tags and consumers first, then all rows by an OVERWRITE snapshot, which alone stays, then the
 files that nothing names. Java takes these however young they are, also those that a writer is about to commit, whose
 table can't be read then; here those of the last day stay, as they do in a search for orphans. A purge is serializable
-with whatever runs at the same time: an intent (`paimon_pyds.metadata.intents`) tells others of it.
+with whatever runs at the same time: an intent (`paimon_pyds.metadata.intents`) announces it to others.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ from paimon_pyds.format.parquet.source import ParquetSource, decoding
 from paimon_pyds.storage import FileIO
 
 MAX_BYTES = 256 * 2**20
-"""Of a metadata file, decoded; and of the paths and partition values of all live files."""
+"""Bytes of a decoded metadata file; and of the paths and partition values of all live files."""
 MAX_TEXT = 128 * 2**20
-"""Of a JSON document."""
+"""Bytes of a JSON document."""
 MAX_VALUES = 4_000_000
-"""In a JSON document, or in a column of a checkpoint."""
+"""Values of a JSON document, or of a column of a checkpoint."""
 MAX_FILES = 1_000_000
 MAX_RECORD = 2**20
 """Bytes of an Avro record. One with statistics of 10,000 columns has some 700 KiB."""

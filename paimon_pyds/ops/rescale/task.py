@@ -39,7 +39,8 @@ class RescaleTask:
     Attributes:
         source: how the rows are read, and with which context they are written, which has the new number of buckets.
             The number and the total of its ``bucket`` are a class and the number of classes: its rows belong to the new
-        buckets that are congruent to the class modulo the total. buckets: the new ones that the task writes.
+            buckets that are congruent to the class modulo the total.
+        buckets: the new ones that the task writes.
     """
 
     number: int

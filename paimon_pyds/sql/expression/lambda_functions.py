@@ -145,7 +145,7 @@ def _forall(lists: Lists, values: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 _DECIDING: dict[_Finish, bool] = {_exists: True, _forall: False}
-"""Of which functions one item decides, and what it says."""
+"""The functions that one item can decide, with the deciding result."""
 
 
 def _filtered(lists: Lists, values: pa.Array, type_: pa.DataType) -> pa.Array:

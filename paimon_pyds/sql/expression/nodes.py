@@ -271,7 +271,7 @@ class OpenLambda(Node):
 
 
 ANY = 1_000_000
-"""So many arguments: any number of them."""
+"""The number of arguments that stands for any number."""
 Resolve = Callable[["Binder", "list[Node]"], Node]
 
 

@@ -69,7 +69,7 @@ def _converted(texts: Datum, source: Datum, target: Datum) -> pa.Array:
 
 
 def _in_base(text: str, source: int, target: int) -> str | None:
-    """As a number of 64 bits, which has a sign where the target has one. What follows the digits does not count.
+    """As a number of 64 bits, which has a sign where the target has one. Characters after the digits do not count.
     Raises ExpressionError: the number is larger."""
     digits = text.strip(" ")
     if not (2 <= source <= 36 and 2 <= abs(target) <= 36) or not digits:

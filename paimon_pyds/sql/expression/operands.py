@@ -158,7 +158,7 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
 
 Ints: TypeAlias = "npt.NDArray[Any]"
 NARROW = 18
-"""So many digits fit 64 bits."""
+"""Digits of a DECIMAL that fit 64 bits."""
 _LOW = (1 << 64) - 1
 
 

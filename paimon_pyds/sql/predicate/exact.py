@@ -44,7 +44,7 @@ _EVALUATED = frozenset({Op.EQ, Op.LT, Op.LE, Op.IN, Op.LIKE, Op.STARTS_WITH, Op.
 """Operators that have a kernel; the others are opposites of these."""
 _TEXTS = frozenset({pa.string(), pa.large_string(), pa.binary(), pa.large_binary()})
 _FEW = 8
-"""So many values of an IN list are compared one by one; a hash table pays from there on."""
+"""Values of an IN list up to which they are compared one by one; for more, a hash table pays."""
 
 
 def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray | pa.ChunkedArray:

@@ -52,9 +52,9 @@ from paimon_pyds.sql.text.tree import (
 )
 
 MAX_GROWTH = 16
-"""So many times as many leaves as a condition has parts; IS NULL of a condition doubles those in it."""
+"""Leaves per part of a condition, at most; IS NULL of a condition doubles its leaves."""
 MANY_LEAVES = 1000
-"""So many leaves are allowed in any case."""
+"""Leaves that are allowed in any case."""
 
 _COMPARISONS = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _TEXT_FUNCTIONS = {op.value.lower(): op for op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)}

@@ -46,7 +46,7 @@ from paimon_pyds.sql.predicate.tree import (
 
 _TEXT_KINDS = STRING_KINDS | BINARY_KINDS
 _FEW = 16
-"""So many values of an IN list are compared one by one."""
+"""Values of an IN list up to which they are compared one by one."""
 
 
 @dataclass(frozen=True, slots=True)

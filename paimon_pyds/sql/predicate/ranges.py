@@ -21,7 +21,7 @@ from paimon_pyds.sql.predicate.literal_bounds import domain, from_step, to_step
 from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate, Ranges, conjuncts, make_and, make_or
 
 MANY = 64
-"""So many conditions are evaluated one by one."""
+"""Conditions up to which they are evaluated one by one."""
 _BRANCHES = 16
 _LOWER, _UPPER = frozenset({Op.EQ, Op.IN, Op.GT, Op.GE}), frozenset({Op.EQ, Op.IN, Op.LT, Op.LE})
 RANGE_OPS = frozenset({Op.EQ, Op.GT, Op.GE, Op.LT, Op.LE})

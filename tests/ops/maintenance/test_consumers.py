@@ -92,7 +92,7 @@ def test_what_is_refused(table: pp.Table) -> None:
     with pytest.raises(NotFoundError, match=r"no consumer 'nigthly'.*nightly"):
         table.maintenance.reset_consumer("nigthly")
     for id_ in (1, 0, 8):
-        with pytest.raises(SnapshotNotFoundError, match=rf"snapshot {id_} is not there.*from 2 to 6, and 7 is"):
+        with pytest.raises(SnapshotNotFoundError, match=rf"snapshot {id_} does not exist.*from 2 to 6, and 7 is"):
             table.maintenance.reset_consumer("nightly", id_)
     with pytest.raises(OptionError, match="needs a name"):
         table.maintenance.reset_consumer(" ", 2)
