@@ -140,7 +140,7 @@ def _parts(fields: list[Field], wanted: int) -> Iterator[bytes]:
     return (v for n, _, v in fields if n == wanted and isinstance(v, bytes))
 
 
-def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], object]) -> None:
+def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes | memoryview], object]) -> None:
     """Write the end of an ORC file of pyarrow, with checksums in its footer.
 
     Args:
@@ -157,8 +157,9 @@ def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], ob
     if statistics_at < 0:
         raise StorageError("pyarrow wrote an ORC file in pieces whose tail was not found")
     footer = _fields(unpack(data[footer_at : len(data) - 1 - script_length], codec, block_size))
-    write(data[:statistics_at])
-    sums.update(data[:statistics_at])
+    before = memoryview(data)[:statistics_at]  # often the whole file: not copied
+    write(before)
+    sums.update(before)
     _write_tail(footer, data[statistics_at:footer_at], script, lambda d: pack(d, codec, block_size), sums, write)
 
 
