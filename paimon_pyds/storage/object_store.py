@@ -464,7 +464,7 @@ class ObjectStoreFileIO(RemoteFileIO):
         with suppress(FileNotFoundError), self._requests("delete", path):
             for _ in range(_TRIES):
                 for found in obstore.list(store, below):
-                    obstore.delete(store, [item["path"] for item in found])
+                    _delete_all(store, [item["path"] for item in found])
                 markers = [item["path"] for item in obstore.list(store, below).collect()]
                 if markers or self._is_whole(path, store, key, ()):
                     break
@@ -496,6 +496,16 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[int]:
         else:
             found.append([offset, offset + length])
     return [stop - start for start, stop in found]
+
+
+def _delete_all(store: Any, keys: Sequence[str]) -> None:
+    """Remove objects; those that are gone are fine, as those that stand for directories seem to be."""
+    try:
+        obstore.delete(store, keys)
+    except (FileNotFoundError, exceptions.NotFoundError):  # of Google Cloud Storage, and others may be left
+        for key in keys:
+            with suppress(FileNotFoundError, exceptions.NotFoundError):
+                obstore.delete(store, key)
 
 
 def _delete_directories(store: Any, key: str) -> None:

@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
-import obstore
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from paimon_pyds.storage import scheme_of
@@ -23,7 +22,6 @@ _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _NO_SETTINGS = frozenset({*TIMEOUTS, "role_arn", "project_id"})
 """Arguments that are no setting of a client."""
 _WHOLE_REQUEST = timedelta(minutes=5)
-_BRIEFLY = timedelta(seconds=1)
 
 
 def store_client(root: str, bucket: str, arguments: Mapping[str, Any], timeouts: Mapping[str, int], tries: int) -> Any:
@@ -73,16 +71,21 @@ def marker_client(store: Any, key: str) -> Any:
 
     obstore takes ``/`` from the end of all other keys. A list of keys to delete has no such name, so it is not used.
     """
-    config = {**store.config}
+    config: Any = {**store.config}
     common: Any = {name: getattr(store, name) for name in ("client_options", "retry_config", "credential_provider")}
-    bucket = obstore.sign(store, "GET", "x", _BRIEFLY).partition("?")[0].removesuffix("/x")
+    bucket = config.pop("bucket")
     if isinstance(store, GCSStore):
-        config.pop("bucket", None)
-        parent, _, name = f"{bucket}/{quote(key)}".rpartition("/")
-        return GCSStore(unquote(name), config=cast(Any, config | {"base_url": parent}), **common)
-    config.pop(_ENDPOINT.removeprefix("aws_"), None)  # as obstore shows it, and does not take it
-    directory = {_ENDPOINT: f"{bucket}/{quote(key)}", "virtual_hosted_style_request": "true"}
-    return S3Store(config=cast(Any, config | directory | {"aws_disable_bulk_delete": "true"}), **common)
+        above, _, name = f"{bucket}/{key}".rpartition("/")
+        address = config.get("base_url", "https://storage.googleapis.com")
+        return GCSStore(name, config=config | {"base_url": f"{address}/{quote(above)}"}, **common)
+    address = config.pop(_ENDPOINT.removeprefix("aws_"), "")  # as obstore shows it, and does not take it
+    if not address:
+        region = config.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        address = f"https://s3.{region or 'us-east-1'}.amazonaws.com/{bucket}"
+    elif config.get("virtual_hosted_style_request") != "true":
+        address = f"{address}/{bucket}"
+    directory = {_ENDPOINT: f"{address}/{quote(key)}", "virtual_hosted_style_request": "true"}
+    return S3Store(bucket, config=config | directory | {"aws_disable_bulk_delete": "true"}, **common)
 
 
 def _s3_keys(arguments: Mapping[str, Any]) -> CredentialProvider | None:

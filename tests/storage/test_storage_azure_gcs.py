@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -80,6 +82,19 @@ def test_files(store: Store) -> None:
         assert long.close() == io.size(f"{root}/long") == 16 << 20
     io.delete_tree(f"{root}/d")
     assert not io.exists(f"{root}/d") and io.exists(f"{root}/s")
+
+
+def test_objects_that_stand_for_directories_go_with_a_tree(store: Store) -> None:
+    if not store.root.startswith("gs://"):
+        pytest.skip("those of Azure have names without a slash at the end")
+    io, root = open_file_io(store.root, store.options)
+    io.write_bytes(f"{root}/d/x", b"1")
+    for name in ("d/", "d/a b/"):
+        address = f"{store.server.address}/{root.removeprefix('gs://')}/{quote(name)}"
+        urllib.request.urlopen(urllib.request.Request(address, data=b"", method="PUT")).close()
+    assert [(e.name, e.is_dir) for e in io.list(f"{root}/d")] == [("a b", True), ("x", False)]
+    io.delete_tree(f"{root}/d")
+    assert not io.exists(f"{root}/d") and io.list(root) == []
 
 
 def test_tables(store: Store) -> None:
