@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -307,14 +307,30 @@ def _files_of(
 ) -> tuple[PlannedFile, ...]:
     """Files by their `FileColumns.values`."""
     sizes, rows, schema_ids, totals, sequences = numbers
-    none = repeat(None)
-    columns = zip(  # all members of a PlannedFile
-        [f"{places[at][1]}/{name}" for at, name in zip(of_file, names, strict=True)], sizes, rows, schema_ids,
-        [places[at][0] for at in of_file], totals, none, none, none, none if row_ids is None else row_ids, sequences,
-        none, none, none, repeat(()), none, strict=False,
-    )  # fmt: skip
-    # Many files: its own constructor would take twice as long.
-    return tuple(map(partial(tuple.__new__, PlannedFile), columns))
+    columns: dict[str, Iterable[Any]] = {
+        "path": [f"{places[at][1]}/{name}" for at, name in zip(of_file, names, strict=True)],
+        "size": sizes,
+        "row_count": rows,
+        "schema_id": schema_ids,
+        "bucket_id": [places[at][0] for at in of_file],
+        "total_buckets": totals,
+        "sequence_number": sequences,
+    }
+    if row_ids is not None:
+        columns["first_row_id"] = row_ids
+    return tuple(files_by_columns(columns))
+
+
+def files_by_columns(columns: Mapping[str, Iterable[Any]]) -> Iterator[PlannedFile]:
+    """Files by the names of their fields; fields without a column have their defaults.
+
+    Very many may be made at once, and the constructor takes twice as long.
+    """
+    defaults = PlannedFile._field_defaults
+    if unknown := columns.keys() - PlannedFile._fields:
+        raise TypeError(f"a planned file has no {', '.join(sorted(unknown))}")
+    ordered = [columns[name] if name in columns else repeat(defaults[name]) for name in PlannedFile._fields]
+    return map(partial(tuple.__new__, PlannedFile), zip(*ordered, strict=False))
 
 
 class Files:
@@ -358,12 +374,23 @@ class Files:
         begin = min(first + start, last)
         return Files(self._source, begin, max(begin, min(first + stop, last)))
 
-    def with_rows(self, limit: int) -> Files:
-        """The first files that together have at least ``limit`` rows."""
+    def first(self, limit: int) -> tuple[Files, Files]:
+        """Enough files for ``limit`` rows, by the row counts that metadata has, and the other files.
+
+        Files whose rows are merged come last, and together with all that they are merged with.
+        """
         rows = self.numbers("row_count")
-        totals = accumulate((file.row_count for file in self.made) if rows is None else rows.tolist(), initial=0)
-        enough = next((number for number, total in enumerate(totals) if total >= limit), len(self))
-        return self.part(0, enough)
+        if rows is not None:  # no rows of these are merged or deleted
+            totals = accumulate(rows.tolist(), initial=0)
+            enough = next((number for number, total in enumerate(totals) if total >= limit), len(self))
+            return self.part(0, enough), self.part(enough, len(self))
+        in_order = sections(sorted(self.made, key=lambda file: file.merged))
+        number = 0
+        while number < len(in_order) and limit > 0:
+            limit -= sum(file.live_row_count or 0 for file in in_order[number])
+            number += 1
+        first, rest = (tuple(chain.from_iterable(part)) for part in (in_order[:number], in_order[number:]))
+        return Files(first), Files(rest)
 
     @property
     def row_count(self) -> int:
@@ -505,18 +532,3 @@ def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
         together = file.merged_with
         found.setdefault(number if together is None else together, []).append(file)
     return list(found.values())
-
-
-def first_files(files: Iterable[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
-    """Enough files for ``limit`` rows, by the row counts that metadata has, and the other files.
-
-    Files whose rows are merged come last, and together with all that they are merged with.
-    """
-    kept: list[PlannedFile] = []
-    in_order = sections(sorted(files, key=lambda file: file.merged))
-    for number, section in enumerate(in_order):
-        if limit <= 0:
-            return kept, [file for rest in in_order[number:] for file in rest]
-        kept += section
-        limit -= sum(file.live_row_count or 0 for file in section)
-    return kept, []

@@ -57,7 +57,7 @@ from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec, first_files
+from paimon_pyds.metadata.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import Const, Predicate
@@ -480,11 +480,10 @@ class Planner:
             if self.settled and not any(details):
                 found = files_when_asked(self.store, self.schema, part)
                 if found is not None:
-                    limit = self.request.limit if self.request.predicate is Const.TRUE else None
-                    return found if limit is None else found.with_rows(limit)
+                    return self.limited(found)
             planned = planned_files(self.store, self.schema, part, details)
             files += self.alive(planned) if details.deletions else planned
-        return Files(tuple(self.limited(files)))
+        return self.limited(Files(tuple(files)))
 
     def alive(self, files: Iterable[PlannedFile]) -> Iterator[PlannedFile]:
         """The files that have rows their deletion vectors leave. Raises CorruptFileError."""
@@ -520,15 +519,15 @@ class Planner:
         indexes = pc.if_else(entries.column(MERGED), embedded, None).to_pylist()
         return (None if index is None else FileBounds(self.request.predicate, {}, index) for index in indexes)
 
-    def limited(self, files: list[PlannedFile]) -> list[PlannedFile]:
+    def limited(self, files: Files) -> Files:
         """The first files that have enough rows for the limit, if metadata has their row counts."""
         limit = self.request.limit
         if limit is None or self.request.predicate is not Const.TRUE:
             return files
-        kept, rest = first_files(files, limit)
+        first, rest = files.first(limit)
         if self.request.explain:
-            self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest]
-        return kept
+            self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest.made]
+        return first
 
 
 def _schema_ids(files: Files) -> set[int]:

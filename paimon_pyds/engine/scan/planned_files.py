@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -33,7 +32,15 @@ from paimon_pyds.metadata.paths import (
 )
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import DeletionFile, FileBounds, FileColumns, Files, PlannedFile, SortedRun
+from paimon_pyds.metadata.split import (
+    DeletionFile,
+    FileBounds,
+    FileColumns,
+    Files,
+    PlannedFile,
+    SortedRun,
+    files_by_columns,
+)
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import FileIO
 
@@ -160,25 +167,30 @@ def planned_files(
     located = file_locations(store, schema, entries)
     sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
     row_ids, sequences, written = _columns(entries, "first_row_id", "max_sequence_number", "write_cols")
-    write_cols: Iterable[tuple[str, ...] | None] = repeat(None)
+    columns: dict[str, Iterable[Any]] = {
+        "path": located.paths,
+        "size": sizes,
+        "row_count": rows,
+        "schema_id": schema_ids,
+        "bucket_id": located.bucket_ids,
+        "total_buckets": totals,
+        "index_path": located.indexes,
+        "first_row_id": row_ids,
+        "sequence_number": sequences,
+    }
     if entries.column("write_cols").null_count < entries.num_rows:
-        write_cols = (None if names is None else tuple(names) for names in written)
-    selections, deletions = details.selections, details.deletions
-    selected: Iterable[bytes | None] = map(selections.get, located.file_keys()) if selections else repeat(None)
-    deleted: Iterable[DeletionFile | None] = repeat(None)
-    if deletions:
-        deleted = (
+        columns["write_cols"] = (None if names is None else tuple(names) for names in written)
+    if selections := details.selections:
+        columns["selection"] = map(selections.get, located.file_keys())
+    if deletions := details.deletions:
+        columns["deletion"] = (
             deletions.get(key) or deletions.get((key[0]._replace(bucket=-1), key[1])) for key in located.file_keys()
         )
-    instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
-    bounds = repeat(None) if details.bounds is None else details.bounds
-    columns = zip(  # all members of a PlannedFile
-        located.paths, sizes, rows, schema_ids, located.bucket_ids, totals, selected, located.indexes,
-        deleted, row_ids, sequences, write_cols, bounds, repeat(None), instants or repeat(()), repeat(None),
-        strict=False,
-    )  # fmt: skip
-    # Many files: its own constructor would take twice as long.
-    files: Iterator[PlannedFile] = map(partial(tuple.__new__, PlannedFile), columns)
+    if instants := instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields):
+        columns["instants"] = instants
+    if details.bounds is not None:
+        columns["bounds"] = details.bounds
+    files = files_by_columns(columns)
     return _in_runs(files, entries) if schema.primary_keys else files
 
 

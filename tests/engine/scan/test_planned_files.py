@@ -118,7 +118,7 @@ def test_files_are_the_same_whenever_they_are_made(
     start, stop, limit = (data.draw(st.integers(0, 12)) for _ in range(3))
     assert asked().part(start, stop).made == at_once[start:stop]
     assert asked().part(0, stop).part(start, stop + 1).made == at_once[:stop][start : stop + 1]
-    assert asked().with_rows(limit) == Files(at_once).with_rows(limit)
+    assert asked().first(limit) == Files(at_once).first(limit)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a.parquet", "a\0.parquet"])

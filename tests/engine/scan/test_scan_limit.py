@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.split import PlannedFile, SortedRun, first_files
+from paimon_pyds.metadata.split import Files, PlannedFile, SortedRun
 
 
 def _file(name: str, rows: int, section: int = 0, *, merged: bool = False) -> PlannedFile:
@@ -11,20 +11,21 @@ def _file(name: str, rows: int, section: int = 0, *, merged: bool = False) -> Pl
     return PlannedFile(name, 100, rows, 0, PartitionBucket(b"", 0), run=run)
 
 
-def _names(files: list[PlannedFile]) -> str:
-    return "".join(file.path for file in files)
+def _names(files: Files) -> str:
+    return "".join(file.path for file in files.made)
 
 
 def test_files_that_are_merged_stay_together() -> None:
     """One of them alone could give out rows that the other has newer versions of."""
-    files = [_file("a", 5, 1, merged=True), _file("b", 5, 2), _file("c", 5, 1, merged=True), _file("d", 5, 3)]
-    kept, rest = first_files(files, 1)
+    files = Files((_file("a", 5, 1, merged=True), _file("b", 5, 2), _file("c", 5, 1, merged=True), _file("d", 5, 3)))
+    kept, rest = files.first(1)
     assert (_names(kept), _names(rest)) == ("b", "dac")
-    kept, rest = first_files(files, 10)
+    kept, rest = files.first(10)
     assert (_names(kept), _names(rest)) == ("bd", "ac")
-    kept, rest = first_files(files, 11)
+    kept, rest = files.first(11)
     assert (_names(kept), _names(rest)) == ("bdac", "")
 
 
 def test_no_file_for_no_row() -> None:
-    assert first_files([_file("a", 5)], 0) == ([], [_file("a", 5)])
+    files = Files((_file("a", 5),))
+    assert files.first(0) == (Files(()), files)
