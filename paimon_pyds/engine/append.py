@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.keys.bucket import makes_buckets
-from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, Increment
+from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, Guard, Increment, Renumbering
 from paimon_pyds.metadata.partition import (
     PartitionBucket,
     named_partition,
@@ -68,10 +67,10 @@ class OverwriteMode:
 @dataclass(frozen=True, slots=True)
 class RowChanges:
     """What made the rows of a commit out of rows of the table. ``operation``: that the snapshot names. ``guard``:
-    raises CommitConflictError where the rows don't follow from a snapshot and schema."""
+    checks that the rows still follow from those of the snapshot before."""
 
     operation: Operation
-    guard: Callable[[Snapshot | None, TableSchema], None]
+    guard: Guard
 
 
 def overwrite(
@@ -158,7 +157,7 @@ def _appended_by_key(
         places = KeyPlaces.of(store, context, snapshot)
         with phase("encoding", sorted=rows.taken):
             message = gathered.write(context, places)
-        changes = RowChanges(Operation.WRITE, UnchangedKeys(places, [message]).check)
+        changes = RowChanges(Operation.WRITE, UnchangedKeys(places, [message]))
         return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
     with gathered:
@@ -186,7 +185,7 @@ def _written_by_key(
     replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition or {}))
     places = replace(KeyPlaces.of(store, context, snapshot), replaced=replaced)
     message = write_rows(context, batches, places)
-    return message, RowChanges(Operation.OVERWRITE, UnchangedKeys(places, [message]).check)
+    return message, RowChanges(Operation.OVERWRITE, UnchangedKeys(places, [message]))
 
 
 def commit_messages(
@@ -243,7 +242,7 @@ def commit_messages(
                 first, compaction = _increments(schema, made, overwrite, changes)
                 if schema.primary_keys:
                     unmoved = fresh and retries.count == 1
-                    first = replace(first, move_numbers=_moving(store, schema, options, fresh=unmoved))
+                    first = replace(first, renumbering=_renumbering(store, schema, options, fresh=unmoved))
                 snapshot = commit(store, Changes((first, compaction)), table_options)
             except OtherKeysError as error:
                 if overwrite is not None or changes is not None:
@@ -318,13 +317,13 @@ def _tidy_up(
         apply_stray_vectors(store, snapshot)
 
 
-def _moving(
+def _renumbering(
     store: TableStore, schema: TableSchema, options: Mapping[str, str] | None, *, fresh: bool
-) -> Callable[[BucketFiles, int], BucketFiles]:
-    from paimon_pyds.engine.write.sequence_numbers import move_numbers  # tables without a key have no such column
+) -> Renumbering:
+    from paimon_pyds.engine.write.sequence_numbers import FilesRenumbering  # tables without a key have no such column
 
-    move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
-    return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
+    context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
+    return FilesRenumbering(context, fresh)
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:

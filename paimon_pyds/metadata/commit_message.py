@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -204,6 +205,25 @@ class Overwrite:
         return set(rows) if self.partitions is None else self.partitions(rows)
 
 
+class Guard(Protocol):
+    """A check of what changes rely on, in addition to the files that an `Increment` names."""
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        """Raise CommitConflictError if the changes are not valid after a snapshot.
+
+        Args:
+            latest: the snapshot that the commit would follow; None in a table without any.
+            schema: the table's latest one.
+        """
+
+
+class Renumbering(Protocol):
+    """Writes new files with other sequence numbers, if these are a column of the files."""
+
+    def moved(self, bucket: BucketFiles, by: int) -> BucketFiles:
+        """The new files of a bucket, whose numbers are increased by ``by``, which may be 0."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Increment:
     """What one snapshot changes.
@@ -222,10 +242,9 @@ class Increment:
         required: entries (`IDENTITY_COLUMNS`) that stay and must still be live: files that get a new deletion vector.
         expected_vectors: for data files of ``deleted`` or ``required``, by name, the location of the vector that the
             changes were made from; None for no vector. Another vector by now is a conflict: a delete would get lost.
-        guard: called with each snapshot that the commit would follow, and the schema; it raises CommitConflictError if
-            the changes are not valid there.
-        move_numbers: increases the sequence numbers in new files of a bucket by its second argument, which may be 0;
-            given where these are a column of the files, in which no two rows of a bucket may have the same number.
+        guard: checks each snapshot that the commit would follow.
+        renumbering: given where sequence numbers are a column of the files, in which no two rows of a bucket may have
+            the same number.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
         hash_files: by partition the names of all its hash index files, which said in which buckets the keys of new rows
@@ -246,8 +265,8 @@ class Increment:
     overwrite: Overwrite | None = None
     required: pa.RecordBatch | None = None
     expected_vectors: Mapping[str, VectorPlace | None] = field(default_factory=dict)
-    guard: Callable[[Snapshot | None, TableSchema], None] | None = None
-    move_numbers: Callable[[BucketFiles, int], BucketFiles] | None = None
+    guard: Guard | None = None
+    renumbering: Renumbering | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     hash_files: Mapping[bytes, frozenset[str]] = field(default_factory=dict)

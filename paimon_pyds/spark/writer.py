@@ -189,7 +189,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
             from paimon_pyds.engine.append import RowChanges, commit_messages
             from paimon_pyds.metadata.snapshot import Operation
 
-            changes = RowChanges(Operation.WRITE, _check_first)
+            changes = RowChanges(Operation.WRITE, _NoSnapshotYet())
             commit_messages(self._store(), written, changes=changes, options=self._context.dynamic_options)
         elif self._context.schema.crosses_partitions:
             self._publish_placed(written)
@@ -208,7 +208,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         check_places(places, messages)
         how: dict[str, Any] = {"overwrite": OverwriteMode()}
         if not self._how["overwrite"]:
-            how = {"changes": RowChanges(Operation.WRITE, UnchangedKeys(places, messages).check)}
+            how = {"changes": RowChanges(Operation.WRITE, UnchangedKeys(places, messages))}
         commit_messages(store, messages, options=self._context.dynamic_options, **how)
 
 
@@ -222,11 +222,14 @@ class IgnoringWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return PaimonCommitMessage(None)
 
 
-def _check_first(latest: Snapshot | None, schema: TableSchema) -> None:
-    if latest is not None:
-        raise CommitConflictError(
-            "another commit was the table's first, and if-exists says not to add to it", hint="write again"
-        )
+class _NoSnapshotYet:
+    """The guard of a write that has to be the table's first."""
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        if latest is not None:
+            raise CommitConflictError(
+                "another commit was the table's first, and if-exists says not to add to it", hint="write again"
+            )
 
 
 def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter | IgnoringWriter:

@@ -209,7 +209,7 @@ class _Commit:
 
     def build(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
         if self.increment.guard is not None:
-            self.increment.guard(latest, schema)
+            self.increment.guard.check(latest, schema)
         base = ManifestReader(self.store).manifests(latest)
         live = self.live_files(latest, schema, base)
         self.move_numbers(live, latest)
@@ -285,8 +285,8 @@ class _Commit:
         others have committed since, an earlier commit of the same files may have moved them already.
         """
         now = (0, "") if latest is None else (latest.id, latest.delta_manifest_list)
-        move = self.increment.move_numbers
-        if move is None:
+        renumbering = self.increment.renumbering
+        if renumbering is None:
             return
         added = {id(bucket): bucket for bucket in self.increment.added}
         free = _next_sequences(live)
@@ -296,7 +296,7 @@ class _Commit:
                 by = max(0, free.get(key, 0) - first)
                 origin = bucket.origin
                 if by or origin is None or (origin.snapshot_id, origin.delta_manifest_list) != now:
-                    added[id(bucket)] = move(bucket, by)
+                    added[id(bucket)] = renumbering.moved(bucket, by)
                 free[key] = last + by + 1
         self.changes = replace(self.changes, increments=(self.increment.with_files([*added.values()]),))
 
@@ -321,7 +321,7 @@ class _Commit:
         self, live: pa.RecordBatch | None, latest: Snapshot | None, next_row_id: int
     ) -> tuple[pa.RecordBatch, int]:
         """New files as entries, with the numbers that only the commit can give: sequence numbers and row ids."""
-        numbered = self.increment.kind is CommitKind.COMPACT or self.increment.move_numbers is not None
+        numbered = self.increment.kind is CommitKind.COMPACT or self.increment.renumbering is not None
         tracking = bool(self.options.get("row-tracking.enabled"))
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []

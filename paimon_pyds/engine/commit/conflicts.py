@@ -44,7 +44,7 @@ def read_base_files(
     """
     named = [batch for batch in (increment.deleted, increment.required) if batch is not None]
     vectors = vector_places(increment.index_entries)
-    in_buckets = increment.move_numbers is not None or any(b.total_buckets > 0 for b in increment.added)
+    in_buckets = increment.renumbering is not None or any(b.total_buckets > 0 for b in increment.added)
     if increment.overwrite is None and not named and not vectors and not in_buckets:
         return None
     partitions = {b.partition for b in increment.added}

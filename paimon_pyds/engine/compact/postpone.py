@@ -33,7 +33,7 @@ from paimon_pyds.engine.execution.writing import abort_messages, write_context
 from paimon_pyds.engine.read import read_split
 from paimon_pyds.engine.scan.planned_files import planned_files
 from paimon_pyds.engine.write import TableWriter, WriteContext
-from paimon_pyds.engine.write.sequence_numbers import move_numbers
+from paimon_pyds.engine.write.sequence_numbers import FilesRenumbering
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner, bucket_shares
@@ -169,17 +169,13 @@ def take_in(store: TableStore, request: CompactOptions, executor: Executor | Non
             added=buckets,
             deleted=entries,
             changelog=added_entries((bucket, bucket.changelog_files) for bucket in buckets),
-            move_numbers=partial(_moved, context),
+            renumbering=FilesRenumbering(context, fresh=True),
         )
         with removing_unpublished(partial(abort_messages, store, messages)):
             published = commit(store, Changes((increment,)), context.options)
         return TakenIn(published, entries, buckets, retries.count)
 
     return on_newest(store, once, request.options)
-
-
-def _moved(context: WriteContext, bucket: BucketFiles, by: int) -> BucketFiles:
-    return move_numbers(context, bucket, by) if by else bucket
 
 
 def _totals(

@@ -132,7 +132,7 @@ def _changes(
         replacements=_replacements(plan, results),
         changelog=added_entries((r.bucket, r.bucket.changelog_files) for r in results),
         expected_vectors=expected,
-        guard=partial(_check_levels, store, plan, results, state) if plan.schema.primary_keys else None,
+        guard=_LevelsGuard(store, plan, results, state) if plan.schema.primary_keys else None,
         index_entries=fresh.entries,
         replaced_index_files=fresh.replaced,
     )
@@ -156,24 +156,25 @@ def _places(files: Iterable[LiveFile | LevelFile]) -> pa.Array:
     return array([file.at for file in files], pa.int64())
 
 
-def _check_levels(
-    store: TableStore,
-    plan: Plan,
-    results: Sequence[CompactResult],
-    state: _State,
-    latest: Snapshot | None,
-    schema: TableSchema,
-) -> None:
-    """Raises CommitConflictError where files above level 0 of a bucket are others than those that runs were picked by:
-    the new ones could have keys of these, or lack deletes of the rows that are there now."""
-    if latest == state.snapshot:
-        return
-    changed = changed_levels(plan, _live(store, plan, latest, IDENTITY_COLUMNS))
-    for result in results:
-        if plan.groups[result.number].key in changed:
-            raise CommitConflictError(
-                f"bucket {result.bucket.bucket} was compacted by another commit meanwhile", path=store.root
-            )
+@dataclass(frozen=True, slots=True)
+class _LevelsGuard:
+    """Files above level 0 of a bucket have to be those that runs were picked by: new ones could have keys of these, or
+    lack deletes of the rows that are there now."""
+
+    store: TableStore
+    plan: Plan
+    results: Sequence[CompactResult]
+    state: _State
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        if latest == self.state.snapshot:
+            return
+        changed = changed_levels(self.plan, _live(self.store, self.plan, latest, IDENTITY_COLUMNS))
+        for result in self.results:
+            if self.plan.groups[result.number].key in changed:
+                raise CommitConflictError(
+                    f"bucket {result.bucket.bucket} was compacted by another commit meanwhile", path=self.store.root
+                )
 
 
 def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], state: _State) -> tuple[set[int], _State]:

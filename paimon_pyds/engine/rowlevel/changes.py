@@ -231,7 +231,7 @@ class _Attempt:
             deleted=self._entries(self._gone),
             required=self._entries(self._stay, IDENTITY_COLUMNS),
             expected_vectors=self._expected,
-            guard=self._guard,
+            guard=self,
             index_entries=(*added.index_entries, *vectors.entries),
             replaced_index_files=added.replaced_index_files | vectors.replaced,
             base_snapshot=self.now.snapshot,
@@ -284,7 +284,8 @@ class _Attempt:
             name = self.now.name(found[0].number)
             raise self.base.conflict(f"the data file {name} was added by another commit meanwhile")
 
-    def _guard(self, latest: Snapshot | None, schema: TableSchema) -> None:
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        """As `Guard`: other commits since have only appended rows blindly, or moved them."""
         self.base.check_schema(schema)
         if self._changed_rows(self.now, latest):
             raise self.base.conflict("rows were changed by another commit meanwhile")

@@ -49,7 +49,7 @@ from paimon_pyds.keys.merge.files_to_merge import hides_level_0
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import DELETE, KEY_VALUE_FIELDS, UPDATE_AFTER, VALUE_KIND, is_retract
 from paimon_pyds.keys.merge.partial_update import PartialUpdate
-from paimon_pyds.metadata.commit_message import CommitMessage, added_entries
+from paimon_pyds.metadata.commit_message import CommitMessage, Guard, added_entries
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket, partitions_meeting
@@ -368,16 +368,11 @@ def publish_versions(target: RowTarget, edits: RowEdits) -> tuple[Snapshot | Non
     if edits.removed:
         return _publish_files(target, edits, guard), len(edits.removed)
     if edits.emptied is None:
-
-        def check(latest: Snapshot | None, schema: TableSchema) -> None:
-            for one in (guard.check, *edits.checks):
-                one(latest, schema)
-
-        changes = RowChanges(edits.operation, check)
+        changes = RowChanges(edits.operation, _Guards((guard, *edits.guards)))
         return commit_messages(target.store, edits.messages, options=target.given, changes=changes, fresh=True), 0
     partitions = target.entries["partition"]
     gone = edits.emptied.replaced(partitions.unique().to_pylist())
-    rows = Increment(kind=CommitKind.OVERWRITE, operation=edits.operation, overwrite=edits.emptied, guard=guard.check)
+    rows = Increment(kind=CommitKind.OVERWRITE, operation=edits.operation, overwrite=edits.emptied, guard=guard)
     snapshot = commit(target.store, Changes((rows,)), target.options)
     return snapshot, sum(partition in gone for partition in partitions.to_pylist())
 
@@ -390,11 +385,22 @@ def _publish_files(target: RowTarget, edits: RowEdits, guard: _Guard) -> Snapsho
         operation=edits.operation,
         deleted=target.entries.take(array([removed.number for removed in edits.removed], pa.int64())),
         replacements=added_entries((bucket, bucket.files) for bucket in buckets),
-        guard=guard.check,
+        guard=guard,
         base_snapshot=target.snapshot,
         base_files=target.entries,
     )
     return commit(target.store, Changes((rows,)), target.options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guards:
+    """Several guards as one."""
+
+    guards: Sequence[Guard]
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        for guard in self.guards:
+            guard.check(latest, schema)
 
 
 @dataclass(slots=True)

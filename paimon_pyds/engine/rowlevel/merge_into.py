@@ -8,7 +8,7 @@ Spark SQL.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -48,9 +48,8 @@ from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import ExpressionError, OptionError
 from paimon_pyds.keys.bucket.dynamic import KeyShare
-from paimon_pyds.metadata.commit_message import CommitMessage
-from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Operation, Snapshot
+from paimon_pyds.metadata.commit_message import CommitMessage, Guard
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.expression.bound import Operand
@@ -147,7 +146,7 @@ class _Merge:
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)
         self._messages: list[CommitMessage] = []
-        self._checks: list[Callable[[Snapshot | None, TableSchema], None]] = []
+        self._guards: list[Guard] = []
         self._removed: list[RemovedRows] = []
         self._unchanged: dict[int, BitMap] = {}
         self._unmatched = np.ones(source.num_rows, np.bool_)
@@ -170,7 +169,7 @@ class _Merge:
             reads=self._predicate,
             # A row that matches and stays as it is has prevented the insert of a row of the source.
             unchanged=self._unchanged if self._inserts else {},
-            checks=self._checks,
+            guards=self._guards,
         )
 
     def _change(self, executor: Executor) -> None:
@@ -255,7 +254,7 @@ class _Merge:
         with phase("writing"):
             message = write_by_key(context, batches, replace(places, only_new=moving), 1)
         self._messages.append(message)
-        self._checks.append(UnchangedKeys(places, [message]).check)
+        self._guards.append(UnchangedKeys(places, [message]))
 
 
 def _check_clauses(target: RowTarget, clauses: Mapping[str, Sequence[BoundClause]], condition: JoinCondition) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from paimon_pyds.engine.scan.travel import TableState, snapshots_after
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
 from paimon_pyds.errors import CommitConflictError, OptionError
-from paimon_pyds.metadata.commit_message import CommitMessage
+from paimon_pyds.metadata.commit_message import CommitMessage, Guard
 from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -93,7 +93,7 @@ class RowEdits:
         reads: true for every row of the table that could have made a difference.
         unchanged: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
         emptied: partitions of a table with a primary key that go as a whole.
-        checks: as `Increment.guard`, for reads of other rows than those for which ``reads`` is true.
+        guards: further ones, for reads of other rows than those for which ``reads`` is true.
     """
 
     removed: Sequence[RemovedRows] = ()
@@ -106,7 +106,7 @@ class RowEdits:
     reads: Predicate = Const.TRUE
     unchanged: Mapping[int, BitMap] = field(default_factory=dict)
     emptied: Overwrite | None = None
-    checks: Sequence[Callable[[Snapshot | None, TableSchema], None]] = ()
+    guards: Sequence[Guard] = ()
 
     @property
     def added(self) -> Sequence[CommitMessage]:

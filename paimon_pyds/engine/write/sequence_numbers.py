@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from paimon_pyds import format as formats
 from paimon_pyds.base.arrays import grouped, pc, scalar, to_numpy
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.write.context import WriteContext
@@ -103,20 +104,31 @@ class SequenceNumbers:
                 self._totals[row["partition"]] = row["total_buckets_max"]
 
 
-def move_numbers(context: WriteContext, bucket: BucketFiles, by: int) -> BucketFiles:
-    """New files of a bucket, and those of its changelog, written again unless they have these numbers already.
+@dataclass(frozen=True, slots=True)
+class FilesRenumbering:
+    """The `Renumbering` of new files of a table with a primary key.
 
-    Their names stay, so that a commit of unknown outcome can be tried again with what its writers handed over.
-
-    ``bucket``: what was written to the bucket, and is not committed. ``by``: what is added to each number that the
-    bucket's files are said to have; may be 0.
-    Raises CorruptFileError, StorageError: a file can't be read, or not be written again.
+    Args:
+        context: of their writers.
+        fresh: no earlier commit of the same files has moved their numbers, so they are those that the entries say.
     """
-    files, changelog = (
-        tuple(_moved(context, bucket.directory, file, by) for file in files)
-        for files in (bucket.files, bucket.changelog_files)
-    )
-    return replace(bucket, files=files, changelog_files=changelog)
+
+    context: WriteContext
+    fresh: bool = False
+
+    def moved(self, bucket: BucketFiles, by: int) -> BucketFiles:
+        """New files of a bucket, and those of its changelog, written again unless they have these numbers already.
+
+        Their names stay, so that a commit of unknown outcome can be tried again with the messages of its writers.
+        Raises CorruptFileError, StorageError: a file can't be read, or not be written again.
+        """
+        if self.fresh and not by:
+            return bucket
+        files, changelog = (
+            tuple(_moved(self.context, bucket.directory, file, by) for file in files)
+            for files in (bucket.files, bucket.changelog_files)
+        )
+        return replace(bucket, files=files, changelog_files=changelog)
 
 
 def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> DataFile:

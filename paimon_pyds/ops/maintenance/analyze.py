@@ -20,6 +20,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array, pc, scalar, to_numpy
 from paimon_pyds.base.options import check_writable
 from paimon_pyds.base.progress import phase
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import AtomicType, DataField, DataType, scalar_to_internal
 from paimon_pyds.base.types.java_text import partition_text
 from paimon_pyds.base.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
@@ -94,20 +95,32 @@ def _once(
     if dry_run:
         return statistics, None
 
-    def check(latest: Snapshot | None, now: TableSchema) -> None:
-        rolled_back = latest is None or latest.id < snapshot.id or (latest.id == snapshot.id and latest != snapshot)
-        if now.id != schema.id or rolled_back:
-            raise CommitConflictError(
-                "the table was altered or rolled back while it was analyzed", path=store.root, hint="analyze it again"
-            )
-
     name = f"stat-{uuid.uuid4()}-0"
     path = store.paths.statistics(name)
     with removing_unpublished(lambda: discard(store.io, [path])):
         data = utf8_bytes(statistics_to_json(statistics), "a statistics file")
         store.io.write_bytes(path, data)
-        increment = Increment(kind=CommitKind.ANALYZE, statistics=name, guard=check)
+        increment = Increment(kind=CommitKind.ANALYZE, statistics=name, guard=_Guard(store, snapshot, schema))
         return statistics, commit(store, Changes((increment,), properties={CHECKSUM: checksum_text(data)}), typed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """The table must not have been altered or rolled back since."""
+
+    store: TableStore
+    snapshot: Snapshot
+    schema: TableSchema
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        mine = self.snapshot
+        rolled_back = latest is None or latest.id < mine.id or (latest.id == mine.id and latest != mine)
+        if schema.id != self.schema.id or rolled_back:
+            raise CommitConflictError(
+                "the table was altered or rolled back while it was analyzed",
+                path=self.store.root,
+                hint="analyze it again",
+            )
 
 
 def _fields(schema: TableSchema, columns: Sequence[str] | None) -> tuple[DataField, ...]:

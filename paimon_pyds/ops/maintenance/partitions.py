@@ -132,17 +132,30 @@ def _instant(clock_ms: int | None) -> float:
 def _drop(
     store: TableStore, partitions: Sequence[Partition], options: TableOptions, is_expired: Callable[[Partition], bool]
 ) -> None:
-    rows = {partition.row for partition in partitions}
-
-    def check(latest: Snapshot | None, schema: TableSchema) -> None:
-        """Raise CommitConflictError where a partition has changed, and has not expired any more."""
-        now = {p.row: p for p in partitions_of(store, schema, latest)}
-        if any(row in now and not is_expired(now[row]) for row in rows):
-            raise CommitConflictError("a partition that was to expire has new rows", path=store.root, hint="try again")
-
-    replaced = Overwrite(lambda present: rows & set(present))
-    increment = Increment(kind=CommitKind.OVERWRITE, overwrite=replaced, operation=Operation.OVERWRITE, guard=check)
+    rows = frozenset(partition.row for partition in partitions)
+    increment = Increment(
+        kind=CommitKind.OVERWRITE,
+        overwrite=Overwrite(lambda present: set(rows.intersection(present))),
+        operation=Operation.OVERWRITE,
+        guard=_StillExpired(store, rows, is_expired),
+    )
     commit(store, Changes((increment,)), options)
+
+
+@dataclass(frozen=True, slots=True)
+class _StillExpired:
+    """Partitions must not have changed so that they are not expired any more."""
+
+    store: TableStore
+    rows: frozenset[bytes]
+    is_expired: Callable[[Partition], bool]
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        now = {p.row: p for p in partitions_of(self.store, schema, latest)}
+        if any(row in now and not self.is_expired(now[row]) for row in self.rows):
+            raise CommitConflictError(
+                "a partition that was to expire has new rows", path=self.store.root, hint="try again"
+            )
 
 
 def _strategy(options: TableOptions, schema: TableSchema, limit_ms: float) -> Callable[[Partition], bool]:

@@ -202,9 +202,20 @@ class _Run:
             operation=Operation.OVERWRITE,
             replacements=added_entries((bucket, bucket.files) for result in results for bucket in result.buckets),
             overwrite=Overwrite(lambda rows: set(base.partitions.intersection(rows)), keeps_postponed=True),
-            guard=partial(base.check, self.store),
+            guard=_Guard(self.store, base),
         )
         return commit(self.store, Changes((increment,)), base.plan.context.options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Partitions have to have just the files and vectors that were rewritten."""
+
+    store: TableStore
+    base: _Base
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        self.base.check(self.store, latest, schema)
 
 
 def _remove(store: TableStore, results: Iterable[RescaleResult]) -> None:
