@@ -26,7 +26,7 @@ REFRESH_BEFORE_MS = 3_600_000
 _ALGORITHM = "DLF4-HMAC-SHA256"
 _SERVICE = ("DlfNext", "aliyun_v4_request")
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
-_READ_AGAIN_SECONDS = (0.1, 0.5, 1.0)
+READ_AGAIN_SECONDS = (0.1, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class DlfSignature:
 
     def _read_key(self) -> _Key:
         """The key in the token file, which may be half written: it is read again before giving up."""
-        for pause in (*_READ_AGAIN_SECONDS, None):
+        for pause in (*READ_AGAIN_SECONDS, None):
             try:
                 return _parsed_key(json.loads(Path(self._token_path or "").read_bytes()))
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

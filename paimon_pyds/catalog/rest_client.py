@@ -32,13 +32,13 @@ _log = logging.getLogger("paimon_pyds.catalog")
 _TIMEOUT_SECONDS = 60
 _UNANSWERED_SECONDS = 80
 """After which a request is not sent again to a server that does not answer: a silent one gets two requests."""
-_TRIES = 6
-_FIRST_PAUSE_SECONDS = 0.5
+MAX_ATTEMPTS = 6
+FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
-_LONGEST_ANSWER_SECONDS = 120.0
+MAX_ANSWER_SECONDS = 120.0
 _MAX_BYTES = 256 << 20
 _LONGEST_ERROR = 1 << 16
-_MOST_PAGES = 100_000
+MAX_PAGES = 100_000
 _BUSY = (429, 503)
 _OF_ERRORS = frozenset({"message", "resourceType", "resourceName", "code"})
 """What Paimon's answers that are errors have."""
@@ -108,7 +108,7 @@ class RestClient:
         Raises MissingResourceError, SecurityError, UnsupportedError, StorageError: by the status."""
         return self._send(Request("GET", path, query or {}), again=True)
 
-    def post(self, path: str, body: Mapping[str, Any], tries: int = _TRIES) -> dict[str, Any]:
+    def post(self, path: str, body: Mapping[str, Any], tries: int = MAX_ATTEMPTS) -> dict[str, Any]:
         """The answer to a POST, which is sent again only where the server says that it is busy.
 
         ``path``: of the resource. ``body``: the JSON object that is sent. ``tries``: how often it is sent at most.
@@ -151,11 +151,11 @@ class RestClient:
             token = self.member(answer, "nextPageToken", str)
             if not token or not found:
                 return
-            if token in seen or len(seen) == _MOST_PAGES:
+            if token in seen or len(seen) == MAX_PAGES:
                 raise StorageError(f"the catalog's pages of {member} have no end", path=self.uri)
             seen.add(token)
 
-    def _send(self, request: Request, *, again: bool, tries: int = _TRIES) -> dict[str, Any]:
+    def _send(self, request: Request, *, again: bool, tries: int = MAX_ATTEMPTS) -> dict[str, Any]:
         unanswered, begin = False, time.monotonic()
         until = begin + _UNANSWERED_SECONDS
         for number in range(1, tries + 1):
@@ -181,7 +181,7 @@ class RestClient:
                     )
                     raise_alone(fault)
                 unanswered, pause = True, None
-            backoff = min(_FIRST_PAUSE_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
+            backoff = min(FIRST_PAUSE_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
             pause = backoff * random.uniform(0.5, 1) if pause is None else pause
             _log.warning(
                 "the catalog %s: try %d of at most %d in %.1f s (%s)", visible(reason), number + 1, tries, pause,
@@ -254,14 +254,14 @@ class RestClient:
 
 def _body(response: Any, most: int = _MAX_BYTES) -> bytes:
     """The body of a response of urllib, or of its HTTPError. Raises OSError: it is too long, or comes too slowly."""
-    until, parts, size = time.monotonic() + _LONGEST_ANSWER_SECONDS, [], 0
+    until, parts, size = time.monotonic() + MAX_ANSWER_SECONDS, [], 0
     while part := response.read1(1 << 20):
         parts.append(part)
         size += len(part)
         if size > most:
             raise OSError(f"the answer is longer than {most} bytes")
         if time.monotonic() > until:
-            raise TimeoutError(f"the answer takes longer than {_LONGEST_ANSWER_SECONDS:g} seconds")
+            raise TimeoutError(f"the answer takes longer than {MAX_ANSWER_SECONDS:g} seconds")
     return b"".join(parts)
 
 

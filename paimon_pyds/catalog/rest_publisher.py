@@ -31,7 +31,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_names
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore
 
-_PAUSES_SECONDS = (0.2, 1.0, 3.0)
+PAUSES_SECONDS = (0.2, 1.0, 3.0)
 
 
 class RestPublisher:
@@ -79,7 +79,7 @@ class RestPublisher:
         if latest is not None and latest.uuid is not None:
             body["baseSnapshotUuid"] = latest.uuid
         reason: PaimonError | None = None
-        for pause in (*_PAUSES_SECONDS, None):
+        for pause in (*PAUSES_SECONDS, None):
             success, error = _sent(client, path, body)
             if success:
                 return True

@@ -48,7 +48,7 @@ _MISSING: dict[str, type[NotFoundError]] = {
     "TAG": TagNotFoundError,
     "SNAPSHOT": SnapshotNotFoundError,
 }
-_PAUSES_SECONDS = (0.5, 2.0, 8.0, 20.0)
+PAUSES_SECONDS = (0.5, 2.0, 8.0, 20.0)
 """Between tries of a change where the server is busy, and does not say for how long."""
 _RENAMED = ("fields.", "bucket-key", "sequence.field")
 
@@ -115,7 +115,7 @@ class RestTable(RestPublisher):
             PaimonError: it refuses.
         """
         client = self._connected(store)
-        for pause in (*_PAUSES_SECONDS, None):
+        for pause in (*PAUSES_SECONDS, None):
             try:
                 if body is None:
                     client.delete(self._path(store) + path)

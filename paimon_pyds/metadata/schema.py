@@ -41,7 +41,7 @@ _MEMBERS = frozenset({
     "version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis",
 })  # fmt: skip
 T = TypeVar("T")
-_READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
+READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
 """Pauses before a schema file that is not whole yet is read again."""
 
 
@@ -353,7 +353,7 @@ class SchemaStore:
 
     def parse_file(self, path: str, parse: Callable[[bytes, str], T]) -> T:
         """Parse a small file. Storage without atomic creation may show it half written: look again before giving up."""
-        for pause in _READ_AGAIN_SECONDS:
+        for pause in READ_AGAIN_SECONDS:
             try:
                 return parse(self.ask("read_bytes", path), path)
             except CorruptFileError:

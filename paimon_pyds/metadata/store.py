@@ -53,7 +53,7 @@ stale; another storage may have other credentials."""
 _HINT_STEPS = 32
 _PARALLEL_READS = 16
 _MANIFEST_FILE_WEIGHT = 800
-_LEAST_KEPT = 128 << 10
+MIN_CACHED_BYTES = 128 << 10
 """Bytes of a manifest from which its decoded form is cached on disk: decoding a smaller one takes about as long."""
 
 
@@ -388,7 +388,7 @@ class TableStore(SchemaStore):
         path = self.paths.manifest(name)
         wanted = tuple(ENTRY_SCHEMA.names if columns is None else columns)
         groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(wanted)] or [PLACE_COLUMNS]
-        if on_disk and size is not None and size >= _LEAST_KEPT:
+        if on_disk and size is not None and size >= MIN_CACHED_BYTES:
             return _joined(self._on_disk(path, size, groups), wanted)
         from paimon_pyds.metadata.manifest_codec import decode_manifest
 
@@ -413,7 +413,7 @@ class TableStore(SchemaStore):
         from paimon_pyds.storage.disk_cache import LocalCache
 
         path = self.paths.manifest(name)
-        if on_disk and size >= _LEAST_KEPT and (self.local_cache or LocalCache.of()).max_size:
+        if on_disk and size >= MIN_CACHED_BYTES and (self.local_cache or LocalCache.of()).max_size:
             groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(columns)]
             entries = _joined(self._on_disk(path, size, groups, in_memory=False), columns)
             return pc.filter(entries, from_numpy(keep(entries)))

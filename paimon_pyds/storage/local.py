@@ -46,7 +46,7 @@ _MANY_RANGES = 64
 """Ranges from which threads read one after the other, as many small reads of several threads slow each other."""
 _TURN_SECONDS = 0.005
 """Seconds to wait for a turn; after that a thread reads without one."""
-_LOCK_SECONDS = 30.0  # a lock is held for two calls, which may take a second each on a mounted object store
+LOCK_SECONDS = 30.0  # a lock is held for two calls, which may take a second each on a mounted object store
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _RENAME_NOREPLACE = 1
 """The flag of renameat2(2)."""
@@ -481,7 +481,7 @@ def _take_lock(lock: str, path: str) -> bool:
 
     now = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
     holder = f"process {os.getpid()} on {socket.gethostname()} since {now}"
-    deadline = time.monotonic() + _LOCK_SECONDS
+    deadline = time.monotonic() + LOCK_SECONDS
     while True:
         with suppress(FileExistsError):
             write_new(lock, holder.encode())

@@ -47,9 +47,9 @@ SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_client, "_FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(rest_publisher, "_PAUSES_SECONDS", (0.001, 0.001))
-    monkeypatch.setattr(rest_table, "_PAUSES_SECONDS", (0.001, 0.001))
+    monkeypatch.setattr(rest_client, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(rest_publisher, "PAUSES_SECONDS", (0.001, 0.001))
+    monkeypatch.setattr(rest_table, "PAUSES_SECONDS", (0.001, 0.001))
 
 
 @pytest.fixture
@@ -381,7 +381,7 @@ def test_what_the_server_refuses(catalog: Catalog, server: RestCatalogServer) ->
 
 
 def test_pages_without_an_end(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_client, "_MOST_PAGES", 5)
+    monkeypatch.setattr(rest_client, "MAX_PAGES", 5)
     numbers = count()
     monkeypatch.setattr(
         RestClient, "get", lambda *_: {"databases": [f"d{next(numbers)}"], "nextPageToken": f"p{next(numbers)}"}
@@ -392,8 +392,8 @@ def test_pages_without_an_end(catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("status", ["200 OK", "500 Oh"])
 def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
-    monkeypatch.setattr(rest_client, "_LONGEST_ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr(rest_client, "_TRIES", 1)
+    monkeypatch.setattr(rest_client, "MAX_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(rest_client, "MAX_ATTEMPTS", 1)
     listening = socket.create_server(("127.0.0.1", 0))
 
     def drip() -> None:
@@ -629,7 +629,7 @@ def test_the_signature_of_a_request() -> None:
 
 
 def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_auth, "_READ_AGAIN_SECONDS", (0.0,))
+    monkeypatch.setattr(rest_auth, "READ_AGAIN_SECONDS", (0.0,))
     path = tmp_path / "key.json"
     signature = DlfSignature("cn-hangzhou", None, str(path))
     request, now = Request("GET", "/v1/databases", {"k": "v"}), datetime(2025, 4, 16, 3, 44, 46, tzinfo=UTC)

@@ -56,7 +56,7 @@ Answer = list[str] | PaimonError
 @pytest.fixture(autouse=True)
 def no_second_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged snapshot is looked at several times, as it may be half written; here once will do."""
-    monkeypatch.setattr(schema_store, "_READ_AGAIN_SECONDS", ())
+    monkeypatch.setattr(schema_store, "READ_AGAIN_SECONDS", ())
 
 
 @pytest.fixture(params=TABLES, ids=["-".join(t) for t in TABLES])

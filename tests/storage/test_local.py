@@ -353,7 +353,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_file_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
     _without_links(monkeypatch, rename=False)
-    monkeypatch.setattr(local_module, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(local_module, "LOCK_SECONDS", 0.0)
     ours, outcomes = b"ours" * 1000, []
     for step in range(100):
         directory = tmp_path / str(step)
@@ -411,7 +411,7 @@ def test_a_table_is_read_while_a_dead_writer_holds_a_lock(tmp_path: Path, monkey
     table.append(rows)
     lock = tmp_path / "t" / "snapshot" / ".snapshot-2.lock"
     lock.write_text("process 7 on elsewhere since 2026-01-01 00:00:00Z")
-    monkeypatch.setattr(local_module, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(local_module, "LOCK_SECONDS", 0.0)
     with pytest.raises(StorageError, match="process 7 on elsewhere since 2026"):
         table.append(rows)
     assert table.scan().to_arrow().num_rows == 2

@@ -113,7 +113,7 @@ def test_two_processes_commit_and_nothing_is_lost(path: str, commits: int) -> No
 def test_a_writer_that_is_killed_beside_another(path: str, kills: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table stays whole; where the killed one held the lock, that is said, and all goes on without it."""
     pp.Table.create(path, SCHEMA)
-    monkeypatch.setattr(local_module, "_LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(local_module, "LOCK_SECONDS", 0.5)
     for number in range(1, kills + 1):
         before = len(ids(path))
         writer = _started(path, number, 900)

@@ -56,7 +56,7 @@ _TOGETHER = 64
 """Directories, or manifests, of a task."""
 _NAMES = 4096
 """Names, or files to remove, of a task."""
-_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
+PAUSES_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
 """Seconds before each retry, if snapshots expire meanwhile: their files are removed first."""
 _DAMAGED = "a snapshot, tag or branch needs a file that is gone, so the files that it needs are unknown"
 _NOTHING_REMOVED = "nothing was removed; find out by table.maintenance.verify() which one it is"
@@ -265,7 +265,7 @@ def _below(io: FileIO, directories: Sequence[str], threads: int, wanted: Any) ->
 
 def _retried(search: Callable[[], T]) -> T:
     """What a search finds; states that expire meanwhile are passed over. Raises NotFoundError for a damaged one."""
-    for pause in _PAUSES:
+    for pause in PAUSES_SECONDS:
         try:
             return search()
         except NotFoundError:
@@ -283,7 +283,7 @@ def _names_needed(store: TableStore, executor: Executor, read: set[str]) -> Iter
     same files: so what is needed is looked up again, until none is gone that was not read.
     """
     missing = set[str]()
-    for pause in (*_PAUSES, None):
+    for pause in (*PAUSES_SECONDS, None):
         metadata, manifests = _retried(lambda: _metadata_files(store))
         yield array(sorted(metadata), pa.string())
         groups = _manifest_groups({name: size for name, size in manifests.items() if name not in read})

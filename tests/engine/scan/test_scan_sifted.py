@@ -191,7 +191,7 @@ def test_a_manifest_of_other_length_than_its_list_says_is_corrupt(table: pp.Tabl
 def test_entries_on_this_disk_are_sifted_as_well(table: pp.Table, tmp_path: Path) -> None:
     cache = {"local-cache.enabled": "true", "local-cache.dir": str(tmp_path / "cache")}
     again = pp.Table.open(table.path, storage_options=cache)
-    with mock.patch("paimon_pyds.metadata.store._LEAST_KEPT", 1):
+    with mock.patch("paimon_pyds.metadata.store.MIN_CACHED_BYTES", 1):
         for where in _FILTERS:
             _same_plan(again, where)
             with _sifting():

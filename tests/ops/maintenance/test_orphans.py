@@ -133,7 +133,7 @@ def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
 def test_nothing_goes_where_a_state_is_damaged(
     table: pp.Table, what: str, executor: Executor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_pyds.ops.maintenance.orphans._PAUSES", ())
+    monkeypatch.setattr("paimon_pyds.ops.maintenance.orphans.PAUSES_SECONDS", ())
     orphan = _put(table.path, "index/index-x-0")
     for path in Path(table.path).glob(what):
         path.unlink()
