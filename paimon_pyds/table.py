@@ -676,7 +676,7 @@ class Table(RowStream):
             SchemaError: a column that does not exist, or a change that Paimon does not allow.
             OptionError: an option that is unknown or can't be changed, a secret, or a bad value.
             UnsupportedError: a type or option value that is refused by name.
-            CommitError: others changed the schema concurrently, too many times.
+            CommitError: others changed the schema at the same time, too many times.
         """
         from paimon_pyds.ops.ddl.alter import alter_table
 

@@ -68,8 +68,8 @@ def test_tables_of_a_warehouse_are_java_s(oracle: Oracle, tmp_path: Path, table:
         return sorted(map(str, kept))
 
     for name, reply in java.items():
-        assert comparable(json_rows(catalog.system(f"sys.{name}"))) == comparable(reply.values), name
-    assert catalog.system("tables", "table_name = 't'", columns=["owner", "primary_key"]).to_pylist() == [
+        assert comparable(json_rows(catalog.system.read(f"sys.{name}"))) == comparable(reply.values), name
+    assert catalog.system.read("tables", "table_name = 't'", columns=["owner", "primary_key"]).to_pylist() == [
         {"owner": "me", "primary_key": True}
     ]
 
@@ -112,11 +112,11 @@ def test_names_that_are_none(tmp_path: Path, table: pp.Table) -> None:
     catalog = pp.Catalog(tmp_path)
     for name, hint in (("sys.tabels", "tables"), ("db.t$flies", "files"), ("db.t", "db.t\\$files")):
         with pytest.raises(OptionError, match=hint):
-            catalog.system(name)
+            catalog.system.read(name)
     with pytest.raises(OptionError, match="no options"):
-        catalog.system("tables", options={"scan.snapshot-id": 1})
+        catalog.system.read("tables", options={"scan.snapshot-id": 1})
     with pytest.raises(TableNotFoundError, match="did you mean"):
-        catalog.system("db.tt$files")
+        catalog.system.read("db.tt$files")
     with pytest.raises(SchemaError, match="bucket"):
         table.system.read("files", columns=["bukket"])
     with pytest.raises(PredicateError, match=r"\n +levle > 0\n +\^"):

@@ -149,7 +149,7 @@ def test_files_in_buckets_beside_rows_that_wait_are_java_s(oracle: Oracle, wareh
     with oracle.batch() as batch:
         replies = [batch.read(warehouse, f"db.t${name}") for name in names]
         of_all = batch.read(warehouse, "sys.partitions")
-    ours = [table.system.read(name) for name in names] + [pp.Catalog(warehouse).system("partitions")]
+    ours = [table.system.read(name) for name in names] + [pp.Catalog(warehouse).system.read("partitions")]
     for name, found, reply in zip([*names, "sys.partitions"], ours, [*replies, of_all], strict=True):
         rows = json_rows(found.select(list(reply.values[0]) if reply.values else []))
         assert sorted(map(_placed, rows)) == sorted(map(_placed, reply.values)), name
