@@ -254,9 +254,10 @@ class ObjectStoreFileIO(RemoteFileIO):
             for _ in range(_TRIES):
                 with self._requests("list", path):
                     found = obstore.list_with_delimiter(store, f"{key}/" if key else None)
-                names = [f"{prefix.rstrip('/')}/\U0010ffff" for prefix in found["common_prefixes"]]
-                names += [item["path"] for item in found["objects"]]
-                if self._is_whole(path, store, key, names):
+                    names = [f"{prefix.rstrip('/')}/\U0010ffff" for prefix in found["common_prefixes"]]
+                    names += [item["path"] for item in found["objects"]]
+                    whole = self._is_whole(path, store, key, names)
+                if whole:
                     break
             else:
                 raise _cut_short(path)
