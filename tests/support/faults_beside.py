@@ -18,7 +18,7 @@ _CALLS = 8
 """I/O calls before each of which something else happens, of those of an operation; all of them in long runs."""
 
 
-class _AgedIO(MemoryIO):
+class AgedIO(MemoryIO):
     """Files that were there at the start are old, and others too young to be orphans."""
 
     def __init__(self, files: dict[str, bytes], old: frozenset[str] = frozenset()) -> None:
@@ -33,7 +33,7 @@ class BesideIO(FaultyIO):
     """Before its call ``at`` something happens beside."""
 
     def __init__(self, files: dict[str, bytes], at: int | None, beside: Callable[[], None]) -> None:
-        super().__init__(at, io=_AgedIO(files, frozenset(files)))
+        super().__init__(at, io=AgedIO(files, frozenset(files)))
         self._beside = beside
 
     def _do(self, name: str, effect: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
