@@ -60,7 +60,7 @@ def open_csv(path: str, file: Any, how: InputFormat) -> Rows:
     _check_names(names, how, path)
     for field in stream.schema:
         if field.name in types and _is_binary(field.type):
-            # CSV written here has bytes as Base64, and others write them as they are: nothing tells which.
+            # CSV written here has bytes as Base64, other writers have them as they are: the file does not say which.
             hint = "give them as Parquet, ORC or Arrow"
             raise OptionError(f"column {field.name!r} holds bytes, which CSV has no form for", hint=hint)
         if _is_binary(field.type):  # as Arrow guesses where one of the first values is no UTF-8

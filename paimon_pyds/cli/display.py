@@ -137,7 +137,7 @@ def text_table(table: pa.Table, *, whole: bool = False) -> None:
 
 
 def text_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """An aligned table of dictionaries with the same keys; nothing when there are none."""
+    """An aligned table of dictionaries with the same keys; nothing without rows."""
     if not rows:
         return
     names = list(rows[0])

@@ -37,7 +37,7 @@ _recorded = p.together(
 
 @command(index, p.where(p.PARTITIONS_HELP), p.flag("--rebuild", "build every index anew"))
 def index_build(at: Target, **given: Any) -> None:
-    """Build the indexes that options ask for and files lack; drop the others."""
+    """Build the configured indexes that files lack; drop the others."""
     summary = at.table.index.build(**given)
     at.answer(asdict(summary), str(summary))
     if summary.skipped and at.output == "text":
@@ -87,7 +87,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
     index,
     p.argument("container", "an .index file", type=p.FILE),
     p.where(required=True),
-    p.number("--rows", "rows of the data file, where it is none of the table's"),
+    p.number("--rows", "rows of the data file, if it is not a file of the table"),
 )
 def index_evaluate(at: Target, container: str, where: str, rows: int | None) -> None:
     """Show what an index container says of a condition, as Java's readers do."""
@@ -201,7 +201,7 @@ def _show_advice(at: Target, report: AdviceReport) -> None:
     if rows:
         _columns([("advice", "column", "index", "whole table", "filters", "because"), *rows])
     else:
-        print("no advice: no recorded filter asks for a column that an index can help with")
+        print("no advice: no recorded filter uses a column that an index can help with")
     if report.notes:
         print()
         for note in report.notes:

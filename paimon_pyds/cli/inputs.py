@@ -233,7 +233,7 @@ def _with_notes(rows: pa.Table, data: bytes, path: str) -> pa.Table:
 
 
 def _check_digits(rows: pa.Table, data: bytes, given: set[str], path: str) -> None:
-    """Refuse integers that were rounded to be a DOUBLE, which nobody asked for. Raises SchemaError."""
+    """Refuse integers that were rounded to a DOUBLE without being declared as one. Raises SchemaError."""
     import pyarrow.types as t
 
     from paimon_pyds.cli.csv_input import may_be_rounded
@@ -333,7 +333,7 @@ def _in_order(data: bytes, how: Mapping[str, Any]) -> pa.Table:
 
 
 def _cast_texts(texts: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Texts as values of a column. Raises SchemaError, which names the first that is none."""
+    """Texts as values of a column. Raises SchemaError, which names the first text that is not a value."""
     import pyarrow as pa
 
     try:

@@ -116,7 +116,7 @@ class Target:
         return f"paimon-pyds {command} {shlex.join([redact(self.path or ''), *catalog, *branch, *more])}"
 
     def scan(self, where: str | None, matching: str | None = None, **more: Any) -> Scan:
-        """The scan that the options of a command ask for."""
+        """The scan by the options of a command."""
         from paimon_pyds.cli.inputs import matching_keys
 
         scan = self.table.scan(where, options=self.options, **more)
@@ -137,7 +137,7 @@ class Target:
         self.answer(asdict(found), str(found))
 
     def show_rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False) -> None:
-        """Print rows in the form that was asked for; text cuts long values unless they are wanted ``whole``."""
+        """Print rows in the requested form; text cuts long values unless ``whole``."""
         assert self.rows is not None
         self.rows.show(schema, batches, whole=whole)
 

@@ -198,7 +198,7 @@ def test_a_table_that_was_never_written(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "filters").write_text("b = 1\n")
     pp.Table.create(tmp_path / "bare", pa.schema([("a", pa.int32())]))
     advice = _run(capsys, "index", "advise", str(tmp_path / "bare"), "--filters", str(tmp_path / "filters"))
-    assert "no recorded filter asks for a column" in advice and "because" not in advice
+    assert "no recorded filter uses a column" in advice and "because" not in advice
 
 
 def test_explain_of_the_first_rows(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 _ROOT = Path(__file__).parents[2]
 _TOOL = _ROOT / "tools" / "plain_english.py"
-MOST = 29
-"""It falls with each room that is rewritten, and ends at 74."""
+MOST = 19
+"""It may only fall: new sentences use the glossary's words."""
 
 
 def _run(*arguments: str) -> str:

@@ -41,8 +41,8 @@ class SmallFileEncoder:
         self._few_rows = few_rows_settings(self._options, self._schema)
 
     def encode(self, batch: pa.RecordBatch, path: str) -> bytes | None:
-        """A file with these rows; None where only `FileFormat.open_writer` writes it: they are too many, or hold
-        values that pyarrow's footers would tell the bounds of, and Java Paimon skip rows by.
+        """A file with these rows; None where only `FileFormat.open_writer` writes it: they are too many, or have values
+        whose bounds pyarrow would write into the footer, by which Java Paimon would skip rows.
 
         Raises SchemaError: as `FormatWriter.write`.
         """
