@@ -308,7 +308,7 @@ def test_a_container_that_cannot_be_read_hides_no_other(table: pp.Table) -> None
         assert [d for d in found if d.container == second] == [d for d in whole if d.container == second]
         (spoiled,) = [d for d in found if d.container == first]
         assert (spoiled.column, spoiled.index_type, spoiled.start, spoiled.size) == ("", "", -1, 0)
-        assert told in spoiled.facts["error"] and "index rewrite" in spoiled.facts["error"]
+        assert told in spoiled.facts["error"] and "index build" in spoiled.facts["error"]
 
 
 def test_damage_stands_with_its_index(table: pp.Table) -> None:
