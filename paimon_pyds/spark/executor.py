@@ -6,6 +6,7 @@ Neither a SparkContext nor an RDD is touched, so that it runs on Spark Connect t
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -38,6 +39,8 @@ _PIECES = pa.schema(
 _PIECES_DDL = "slot int, part int, source int, number long, last boolean, data binary"
 _FAILED = -1
 """The part of an error."""
+_MISSING = re.compile(r"No module named '(paimon_pyds|numpy|pyarrow|pyroaring|obstore)\b")
+_STORAGE = re.compile(r"^paimon_pyds\.errors\.StorageError: (.+)$", re.MULTILINE)
 _TASKS = pa.schema([("number", pa.int32()), ("task", pa.binary())])
 _RESULTS = "number int, ok boolean, result binary"
 
@@ -103,13 +106,17 @@ class SparkExecutor:
 
 
 def _arrow(frame: DataFrame) -> pa.Table:
-    """The rows of a frame. Raises PaimonError where Spark's workers lack this package."""
+    """The rows of a frame. Raises PaimonError where Spark's workers lack this package, or one that it needs;
+    StorageError where Spark has given up on a task whose storage failed."""
     try:
         return frame.toArrow()
     except Exception as error:
-        if "No module named 'paimon_pyds" not in str(error):
+        missing, failed = _MISSING.search(str(error)), _STORAGE.search(str(error))
+        if missing is None and failed is None:
             raise
-    raise PaimonError(lacks_package("another interpreter"))
+    if missing is None and failed is not None:
+        raise StorageError(failed[1])
+    raise PaimonError(lacks_package("another interpreter", missing[1] if missing else "paimon_pyds"))
 
 
 def _results(done: pa.Table) -> Iterator[Any]:
