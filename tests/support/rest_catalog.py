@@ -291,9 +291,11 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def rest_catalog(root: str | os.PathLike[str]) -> Iterator[RestCatalogServer]:
+def rest_catalog(
+    root: str | os.PathLike[str], kind: type[RestCatalogServer] = RestCatalogServer
+) -> Iterator[RestCatalogServer]:
     """A running server that keeps its tables in a directory."""
-    catalog = RestCatalogServer(root)
+    catalog = kind(root)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(catalog))
     server.daemon_threads = True
     catalog.address = f"http://127.0.0.1:{server.server_port}"
