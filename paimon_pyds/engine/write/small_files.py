@@ -22,7 +22,7 @@ from paimon_pyds.engine.write.rolling import RowMetadata, data_file, index_path,
 from paimon_pyds.format.statistics import StatsCollector
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.metadata.commit_message import BucketFiles
-from paimon_pyds.storage import discard
+from paimon_pyds.storage import discard, requests_at_once
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
 SMALL_ROWS = 1_024
@@ -114,12 +114,15 @@ class SmallFilesWriter:
         counts = (files.ends - files.starts).tolist()
         parts = list(zip(paths, files.starts.tolist(), counts, strict=True))
 
+        # A store takes long for each file: there each is a call of its own, and more are written at a time.
+        step = 1 if requests_at_once(self._context.io) else _FILES_PER_CALL
+
         def write_some(start: int) -> list[tuple[int, bytes | None]]:
-            some = parts[start : start + _FILES_PER_CALL]
+            some = parts[start : start + step]
             return [self._write_file(path, files.rows.slice(first, rows)) for path, first, rows in some]
 
         threads = threads_for(self._context.io, _LOCAL_THREADS)
-        calls = range(0, len(parts), _FILES_PER_CALL if threads == _LOCAL_THREADS else 1)
+        calls = range(0, len(parts), step)
         written = [file for some in concurrent_map(write_some, calls, threads) for file in some]
         count(written=sum(size for size, _ in written))
         metadata = self._rows_of_buckets.metadata(files)

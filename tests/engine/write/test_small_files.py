@@ -188,3 +188,16 @@ def test_the_directory_of_each_partition_is_that_of_its_rows(tmp_path: Path) -> 
         (None, 2): f"a={empty}/b=2/bucket-0",
         ("x", 3): "a=x/b=3/bucket-0",
     }
+
+
+def test_a_store_that_takes_many_requests_gets_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"p": range(100), "t": ["x" * i for i in range(100)]})
+    table = pp.Table.create(tmp_path / "t", rows.schema, partition_by=["p"])
+    monkeypatch.setattr(type(table.write_context().io), "requests_at_once", 8, raising=False)
+    with TableWriter(table.write_context()) as writer:
+        writer.write(rows)
+        message = writer.prepare_commit()
+    assert message.row_count == 100
+    for bucket in message.buckets:
+        [file] = bucket.files
+        assert Path(f"{bucket.directory}/{file.file_name}").stat().st_size == file.file_size
