@@ -20,7 +20,7 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.engine.execution.live_files import live_of
-from paimon_pyds.engine.write import key_writer
+from paimon_pyds.engine.write import key_writer, small_key_files
 from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError
 from paimon_pyds.keys.merge.key_values import VALUE_KIND
 from paimon_pyds.keys.merge.merger import RowMerger
@@ -225,7 +225,8 @@ def test_files_that_are_no_sorted_runs(
     table = pp.Table.open(prepared)
     with monkeypatch.context() as patch:
         patch.setattr(_Unordered, "picks", picks)
-        patch.setattr(key_writer, "RowMerger", _Unordered)
+        for writer in (key_writer, small_key_files):
+            patch.setattr(writer, "RowMerger", _Unordered)
         table.append(_rows(2, 4, 6, value=1), options={"write-only": "true", "changelog-producer": "none"})
     _refuse(table, message)
 
@@ -243,7 +244,8 @@ class _OfNoKind(RowMerger):
 def test_row_kinds_that_are_none(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pp.Table.open(prepared)
     with monkeypatch.context() as patch:
-        patch.setattr(key_writer, "RowMerger", _OfNoKind)
+        for writer in (key_writer, small_key_files):
+            patch.setattr(writer, "RowMerger", _OfNoKind)
         table.append(_rows(2, 4, 6, value=1), options={"write-only": "true", "changelog-producer": "none"})
     _refuse(table, "invalid row kind")
 

@@ -136,7 +136,7 @@ def test_a_total_that_no_file_explains_is_told_and_rows_are_counted_in_data_file
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"file_size": 5}, "what names it says 5"),
+        ({"file_size": 5}, "its metadata says 5"),
         ({"num_added_files": 2}, "1 entries, its manifest list says 2"),
         ({"num_deleted_files": -1}, "it is -1"),
         ({"file_size": -1}, "it is -1"),
