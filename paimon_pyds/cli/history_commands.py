@@ -42,7 +42,7 @@ def tags_list(at: Target) -> None:
     p.option("--timestamp", type=p.MOMENT, metavar="TIME", help=f"the state of: {p.MOMENT_HELP}"),
     p.option("--retain", metavar="DURATION", help="for how long, such as '7 d'"),
     p.flag("--replace", "a tag of this name may be there"),
-    p.looks,
+    p.dry_run_check,
 )
 def tags_create(at: Target, name: str, dry_run: bool, **given: Any) -> None:
     """Create a tag of the newest snapshot, or of another."""
@@ -51,20 +51,20 @@ def tags_create(at: Target, name: str, dry_run: bool, **given: Any) -> None:
     at.answer({"tag": name, "snapshot": made.id, "dry_run": dry_run}, text)
 
 
-@command(tags, p.name, p.new_name, p.looks)
+@command(tags, p.name, p.new_name, p.dry_run_check)
 def tags_rename(at: Target, name: str, new_name: str, dry_run: bool) -> None:
     """Give a tag another name."""
     at.table.tags.rename(name, new_name, dry_run=dry_run)
     at.answer({"tag": new_name, "dry_run": dry_run}, f"the tag {verb(dry_run)} renamed")
 
 
-@command(tags, p.name, p.asks)
+@command(tags, p.name, p.confirmed_removal)
 def tags_delete(at: Target, name: str, **how: bool) -> None:
     """Delete a tag, and the files that only it needed."""
     at.remove("delete a tag of", partial(at.table.tags.delete, name), **how)
 
 
-@command(tags, p.older_than, p.removes)
+@command(tags, p.older_than, p.dry_run_removal)
 def tags_expire(at: Target, **how: Any) -> None:
     """Delete the tags whose retention is over; with --older-than also older ones."""
     at.removal(at.table.tags.expire(**how))
@@ -89,7 +89,7 @@ def branches_list(at: Target) -> None:
     p.name,
     p.option("--tag", metavar="NAME", help="begin with the rows of this tag; without it, with none"),
     p.ignore_if_exists,
-    p.looks,
+    p.dry_run_check,
 )
 def branches_create(at: Target, name: str, tag: str | None, dry_run: bool, **how: bool) -> None:
     """Create a branch."""
@@ -99,20 +99,20 @@ def branches_create(at: Target, name: str, tag: str | None, dry_run: bool, **how
     at.answer({"branch": name, "dry_run": dry_run}, text)
 
 
-@command(branches, p.name, p.new_name, p.looks)
+@command(branches, p.name, p.new_name, p.dry_run_check)
 def branches_rename(at: Target, name: str, new_name: str, dry_run: bool) -> None:
     """Give a branch another name."""
     at.table.branches.rename(name, new_name, dry_run=dry_run)
     at.answer({"branch": new_name, "dry_run": dry_run}, f"the branch {verb(dry_run)} renamed")
 
 
-@command(branches, p.name, p.asks)
+@command(branches, p.name, p.confirmed_removal)
 def branches_delete(at: Target, name: str, **how: bool) -> None:
     """Delete a branch, and the files that only it needed."""
     at.remove("delete a branch of", partial(at.table.branches.delete, name), **how)
 
 
-@command(branches, p.name, p.asks)
+@command(branches, p.name, p.confirmed_removal)
 def branches_fast_forward(at: Target, name: str, **how: bool) -> None:
     """Replace the main history since the branch was made by the branch's."""
     at.remove("fast-forward", partial(at.table.branches.fast_forward, name), **how)
@@ -146,7 +146,7 @@ def snapshots_latest(at: Target) -> None:
     snapshots,
     _state,
     p.number("--watermark", "the newest snapshot whose watermark, in milliseconds, is no later"),
-    p.asks,
+    p.confirmed_removal,
 )
 def snapshots_rollback(at: Target, dry_run: bool, yes: bool, **state: Any) -> None:
     """Make an older state the newest: what came after it goes."""
@@ -163,7 +163,7 @@ def _retention(of: str) -> Any:
     )
 
 
-@command(snapshots, _retention("snapshots"), p.removes, options=True)
+@command(snapshots, _retention("snapshots"), p.dry_run_removal, options=True)
 def snapshots_expire(at: Target, **limits: Any) -> None:
     """Remove old snapshots, and the files that only they need."""
     at.removal(at.table.snapshots.expire(options=at.options, **limits))
@@ -173,7 +173,7 @@ def snapshots_expire(at: Target, **limits: Any) -> None:
     snapshots,
     _retention("snapshots and changelogs"),
     p.flag("--everything", "all of them, also the last one"),
-    p.removes,
+    p.dry_run_removal,
     options=True,
 )
 def snapshots_expire_changelogs(at: Target, **limits: Any) -> None:

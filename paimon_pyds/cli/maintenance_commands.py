@@ -57,7 +57,7 @@ def maintenance_remove_unexisting_files(at: Target, **how: bool) -> None:
     at.remove_listed("give up the rows of these files", at.table.maintenance.remove_unexisting_files, **how)
 
 
-@command(maintenance, p.flag("--named-states", "also tags and branches, with the files they need"), p.asks)
+@command(maintenance, p.flag("--named-states", "also tags and branches, with the files they need"), p.confirmed_removal)
 def maintenance_purge(at: Target, named_states: bool, **how: bool) -> None:
     """Remove all rows, snapshots and files for good; columns and options stay."""
     name = at.table.path.rstrip("/").rpartition("/")[2]
@@ -114,7 +114,7 @@ def maintenance_consumers(at: Target) -> None:
     maintenance,
     p.name,
     p.number("--next-snapshot", "its number; without it the reader is forgotten"),
-    p.looks,
+    p.dry_run_check,
 )
 def maintenance_reset_consumer(at: Target, name: str, next_snapshot: int | None, dry_run: bool) -> None:
     """Set which snapshot a reader reads next, or forget the reader. Stop it before."""
@@ -128,7 +128,7 @@ def maintenance_reset_consumer(at: Target, name: str, next_snapshot: int | None,
     maintenance,
     p.option("--including", metavar="REGEX", help="whose whole names match; all by default"),
     p.option("--excluding", metavar="REGEX", help="but not those"),
-    p.removes,
+    p.dry_run_removal,
 )
 def maintenance_clear_consumers(at: Target, **given: Any) -> None:
     """Forget readers, so that what they have not read can expire."""
@@ -141,7 +141,7 @@ def maintenance_compact_manifests(at: Target, dry_run: bool) -> None:
     at.summary(at.table.maintenance.compact_manifests(options=at.options, dry_run=dry_run))
 
 
-@command(maintenance, p.removes, options=True)
+@command(maintenance, p.dry_run_removal, options=True)
 def maintenance_expire_partitions(at: Target, dry_run: bool) -> None:
     """Delete the partitions older than the option partition.expiration-time."""
     at.removal(at.table.maintenance.expire_partitions(options=at.options, dry_run=dry_run))

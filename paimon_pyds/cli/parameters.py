@@ -130,9 +130,9 @@ def dry_run(help_: str) -> Any:
 
 
 yes = flag("--yes", "don't ask; needed where nobody can be asked")
-removes = dry_run("only show what would go")
-asks = together(removes, yes)
-looks = dry_run("only look whether it can be done")
+dry_run_removal = dry_run("only show what would go")
+confirmed_removal = together(dry_run_removal, yes)
+dry_run_check = dry_run("only look whether it can be done")
 columns = option("--columns", type=NAMES, metavar="NAMES", help=COLUMNS_HELP)
 name = argument("name", "its name")
 new_name = argument("new_name", "its new name")

@@ -243,7 +243,7 @@ def compact(at: Target, full: bool, **given: Any) -> None:
         print("no compaction is due yet; --full does not wait", file=sys.stderr)
 
 
-@command(program, p.asks, options=True)
+@command(program, p.confirmed_removal, options=True)
 def truncate(at: Target, **how: bool) -> None:
     """Delete all rows; older snapshots still have them."""
     at.remove("truncate", partial(at.table.truncate, options=at.options), **how)
@@ -252,7 +252,7 @@ def truncate(at: Target, **how: bool) -> None:
 @command(
     program,
     p.where("a condition on partition columns, such as \"day < '2026-01-01'\"", required=True),
-    p.asks,
+    p.confirmed_removal,
     options=True,
 )
 def drop_partitions(at: Target, where: str, **how: bool) -> None:

@@ -166,7 +166,8 @@ class TableWriter:
         self._spillable = bool(context.options.get("write-buffer-spillable"))
         self._spill: SpillFile[PartitionBucket] = SpillFile(codec, "rows of many buckets")
         self._threads = [WriterThreads() for _ in range(PARALLEL_BUCKETS)]
-        self._small = _small_files(context, self._numbers, small_rows)
+        self._small_rows = small_rows
+        self._small: SmallFilesWriter | None = None
         self.rows_written = 0
         self._check_partition: Callable[[bytes], None] | None = None
         if context.options.get("partition.timestamp-format.strict"):
@@ -231,15 +232,13 @@ class TableWriter:
 
     def _write_small(self) -> list[BucketFiles]:
         """Write the rows of the buckets that have few, and no writer yet, each to a file."""
-        small = self._small
+        begun = {*self._writers, *self._spill.keys}
+        few = [key for key, gathered in self._gathered.items() if gathered.rows <= self._small_rows]
+        few = [key for key in few if key not in begun and key.bucket != POSTPONE_BUCKET]
+        small = self._small = _small_files(self._context, self._numbers, self._small_rows) if few else None
         if small is None:
             return []
-        begun = {*self._writers, *self._spill.keys}
-        keys = [
-            key
-            for key, gathered in self._gathered.items()
-            if key not in begun and key.bucket != POSTPONE_BUCKET and small.takes(gathered.rows, gathered.nbytes)
-        ]
+        keys = [key for key in few if small.takes(self._gathered[key].rows, self._gathered[key].nbytes)]
         return small.write(self._new_buckets(keys), [self._gathered.pop(key).joined() for key in keys]) if keys else []
 
     def _closed(self) -> list[BucketFiles]:
