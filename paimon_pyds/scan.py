@@ -37,7 +37,6 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.split import METADATA_FIELDS
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.argument import condition
-from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.storage import requests_at_once
 
@@ -426,6 +425,8 @@ class Scan(RowStream):
         return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
 
     def __repr__(self) -> str:
+        from paimon_pyds.sql.predicate.to_sql import to_sql  # no plan of a new process needs it
+
         columns = names_text(self.column_names)
         return one_line(
             self,

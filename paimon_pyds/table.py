@@ -25,8 +25,6 @@ from paimon_pyds.base.progress import shown
 from paimon_pyds.base.secrets import RedactedDict
 from paimon_pyds.base.text import one_line
 from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema
-from paimon_pyds.engine.compact.options import CompactOptions
-from paimon_pyds.engine.rowlevel.clauses import MergeOptions
 from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, SchemaError, no_attribute, suggest
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -805,6 +803,7 @@ class Table(RowStream):
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
             SchemaError: a value of a clause without columns does not fit; the message names column, value and row.
         """
+        from paimon_pyds.engine.rowlevel.clauses import MergeOptions
         from paimon_pyds.engine.rowlevel.merge_into import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
@@ -855,6 +854,7 @@ class Table(RowStream):
             CommitError: not published; the new files were removed.
         """
         from paimon_pyds.engine.compact.compact import compact
+        from paimon_pyds.engine.compact.options import CompactOptions
 
         where = one_condition(where, filter)
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))

@@ -25,7 +25,6 @@ from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_s
 from paimon_pyds.errors import READ_AGAIN, expired_file
 from paimon_pyds.format import WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.storage import FileIO
 
@@ -457,6 +456,8 @@ class ReadSpec:
     """Bytes of a file up to which it is read by one request, whatever is wanted of it."""
 
     def __repr__(self) -> str:
+        from paimon_pyds.sql.predicate.to_sql import to_sql  # no plan of a new process needs it
+
         names = names_text([*(f.name for f in self.fields), *self.metadata_columns])
         where = "" if self.predicate is Const.TRUE else f"filter {to_sql(self.predicate, shorten=True)}"
         return one_line(self, f"columns [{names}]", where)

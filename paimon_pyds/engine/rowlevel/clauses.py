@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import Condition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Update:
     """Set columns of a row of the table.
 
@@ -25,14 +25,14 @@ class Update:
     where: Condition | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Take a row out of the table; ``where``: for which rows, all when None."""
 
     where: Condition | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Insert:
     """Add a row of the source to the table.
 
