@@ -352,9 +352,9 @@ def _view(show: bool | None) -> View | None:
         terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     if not (notebook or terminal or (show and stream is not None)):
         return None
-    from paimon_pyds.base.progress_view import Log, Notebook, Terminal  # seldom
+    from paimon_pyds.base.progress_view import Bar, Log  # seldom
 
-    return Notebook() if notebook else Terminal(stream) if terminal else Log(stream)
+    return Bar(stream) if notebook or terminal else Log(stream)
 
 
 def _drawer(view: View, operation: Operation) -> Drawer | None:

@@ -1,12 +1,14 @@
-"""Progress as people see it: a line on a terminal, a piece of HTML in a notebook, a line now and then in a log."""
+"""Progress as people see it: a bar of tqdm on a terminal or in a notebook, a line now and then in a log."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from contextlib import suppress
 from contextvars import copy_context
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from paimon_pyds.base.secrets import human_bytes
@@ -83,64 +85,59 @@ class View(Protocol):
         """Remove what was drawn."""
 
 
-class Terminal:
-    """One line, which is drawn again and again, and removed at last."""
+class Bar:
+    """A bar of tqdm: one line on a terminal, which is removed at last, or a widget in a notebook."""
 
     interval = 0.15
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._bar: Any = None
 
     def draw(self, text: str, share: float | None) -> None:
-        width = 0
-        with suppress(OSError, ValueError):
-            width = os.get_terminal_size(self._stream.fileno()).columns
-        text = text if share is None else f"{share:4.0%} {text}"
-        self._write(f"\r{text[: (width or 80) - 1]}\x1b[K")
+        form, width, height = "{desc}" if share is None else "{percentage:3.0f}%|{bar:10}| {desc}", None, None
+        with suppress(AttributeError, OSError, ValueError):  # in a notebook the width is its own
+            width, height = os.get_terminal_size(self._stream.fileno())
+            width, height = width or 80, height or 24  # tqdm draws nothing where a terminal says 0 lines
+        text = text if width is None else text[: width - 1]  # tqdm cuts lines with a bar only
+        if self._bar is None:
+            settings = {"file": self._stream, "leave": False, "ncols": width, "nrows": height, "bar_format": form}
+            self._bar = _bar_class()(total=1.0, initial=share or 0.0, desc=text, **settings)
+            return
+        self._bar.n, self._bar.bar_format, self._bar.ncols = share or 0.0, form, width
+        self._bar.set_description_str(text)
 
     def clear(self) -> None:
-        self._write("\r\x1b[K")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
 
-class Log(Terminal):
+def _bar_class() -> Any:
+    """Tqdm's bar for this terminal or notebook, without threads of its own and without a lock between processes."""
+    if "IPython" in sys.modules and find_spec("ipywidgets") is None:
+        from tqdm import tqdm  # tqdm.auto warns where widgets are missing
+    else:
+        from tqdm.auto import tqdm
+    bar: Any = type("Bar", (tqdm,), {"monitor_interval": 0})
+    bar.set_lock(threading.RLock())
+    return bar
+
+
+class Log:
     """Lines that stay."""
 
     interval = 10.0
 
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
     def draw(self, text: str, share: float | None) -> None:
-        self._write(f"{text}\n")
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
 
     def clear(self) -> None:
         """See `View`."""
-
-
-class Notebook:
-    """A piece of HTML below the cell."""
-
-    interval = 0.3
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-
-    def draw(self, text: str, share: float | None) -> None:
-        bar = "" if share is None else f'<progress max="1" value="{share:.3f}"></progress> '
-        self._show(f"<div>{bar}<small>{text}</small></div>")
-
-    def clear(self) -> None:
-        self._show("")
-
-    def _show(self, html: str) -> None:
-        from IPython import display
-
-        shown: Any = display
-        if self._handle is None:
-            self._handle = shown.display(shown.HTML(html), display_id=True)
-        else:
-            self._handle.update(shown.HTML(html))
 
 
 class Drawer:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tqdm import tqdm
 
 import paimon_pyds as pp
 from paimon_pyds import scan as table_scan
@@ -428,9 +429,15 @@ class Screen:
 
     def read(self) -> str:
         """All that was written so far."""
-        while select.select([self._master], [], [], 0)[0]:
+        while select.select([self._master], [], [], 0.5)[0]:  # a terminal may pass texts on late
             self.text += os.read(self._master, 65_536).decode()
         return self.text
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the cursor is at the begin of a line without text."""
+        *_, blanks, rest = self.read().split("\r")
+        return not blanks.strip() and not rest
 
     def hang_up(self) -> None:
         os.close(self._master)
@@ -443,7 +450,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     # pytest puts its own standard error into sys between a fixture and its test
     monkeypatch.setattr(progress, "sys", types.SimpleNamespace(stderr=found.stream, modules=sys.modules))
     monkeypatch.setattr(progress_view, "DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(progress_view.Terminal, "interval", 0.01)
+    monkeypatch.setattr(progress_view.Bar, "interval", 0.01)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv(progress.VARIABLE, raising=False)
     yield found
@@ -462,7 +469,7 @@ def _watched(screen: Screen, text: str) -> Iterator[pa.Table]:
 
 def test_a_terminal_shows_a_line_and_is_clean_afterwards(table: pp.Table, screen: Screen) -> None:
     table.append(_watched(screen, "writing 100 rows"))
-    assert screen.read().endswith("\r\x1b[K")
+    assert screen.is_clean
     assert "\n" not in screen.text
     assert all(len(line) < 90 for line in screen.text.split("\r"))
 
@@ -475,7 +482,7 @@ def test_an_error_leaves_a_clean_terminal(table: pp.Table, screen: Screen, error
 
     with pytest.raises(error):
         table.append(rows())
-    assert screen.read().endswith("\r\x1b[K")
+    assert screen.is_clean
     assert table.count() == 300
 
 
@@ -533,7 +540,7 @@ def test_one_operation_is_drawn_at_a_time(table: pp.Table, tmp_path: Path, scree
 
     table.append(rows())
     assert (table.count(), other.count()) == (500, 100)
-    assert screen.read().endswith("\r\x1b[K")
+    assert screen.is_clean
 
 
 def test_a_loop_over_batches_is_drawn_only_while_it_waits(table: pp.Table, tmp_path: Path, screen: Screen) -> None:
@@ -547,7 +554,7 @@ def test_a_loop_over_batches_is_drawn_only_while_it_waits(table: pp.Table, tmp_p
     assert other.count() == 300
     assert len(drawn) > 1
     assert "read: " not in "".join(drawn)
-    assert screen.read().endswith("\r\x1b[K")
+    assert screen.is_clean
 
 
 def _slow(table: pp.Table, screen: Screen) -> Iterator[pa.RecordBatch]:
@@ -646,30 +653,59 @@ def test_a_pipe_gets_lines_on_request_only(
     assert "\r" not in log.getvalue()
 
 
-def test_a_notebook_shows_html(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages: list[str] = []
-    handle = types.SimpleNamespace(update=pages.append)
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_notebook_has_a_bar(table: pp.Table, monkeypatch: pytest.MonkeyPatch, widgets: bool) -> None:
+    """Of tqdm.auto, which decides on widgets; a plain one without a warning where there are none."""
+    log, made = io.StringIO(), list[str]()
 
-    def display(html: str, *, display_id: bool) -> object:
-        assert display_id
-        pages.append(html)
-        return handle
+    class Auto(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            made.append("auto")
+            super().__init__(*arguments, **settings)
 
+    auto: Any = types.ModuleType("tqdm.auto")
+    auto.tqdm = Auto
     module: Any = types.ModuleType("IPython")
     module.get_ipython = lambda: types.SimpleNamespace(kernel=object())
-    module.display = types.SimpleNamespace(display=display, HTML=lambda html: html)
     monkeypatch.setitem(sys.modules, "IPython", module)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", auto)
+    monkeypatch.setattr(progress_view, "find_spec", lambda name: object() if widgets else None)
+    monkeypatch.setattr(sys, "stderr", log)
     monkeypatch.setattr(progress_view, "DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(progress_view.Notebook, "interval", 0.01)
+    monkeypatch.setattr(progress_view.Bar, "interval", 0.01)
 
     def rows() -> Iterator[pa.Table]:
         yield _rows(0)
-        while not any("writing 100 rows" in page for page in pages):
+        while "writing 100 rows" not in log.getvalue():
             pass
 
     table.append(rows())
-    assert pages[0].startswith("<div>")
-    assert pages[-1] == ""
+    assert made == ["auto"] * widgets
+    assert log.getvalue().split("\r")[-1] == ""
+
+
+def test_a_bar_has_a_share_a_rate_and_the_time_left() -> None:
+    log = io.StringIO()
+    bar = progress_view.Bar(log)
+    bar.draw("delete: planning, 0:00", None)
+    bar.draw("delete: reading 3 of 12 files, 50.0 MiB/s, 0:06 left", 0.25)
+    assert "\r 25%|##5       | delete: reading 3 of 12 files, 50.0 MiB/s, 0:06 left" in log.getvalue()
+    bar.draw("delete: committing, 0:07", None)
+    assert log.getvalue().rstrip().endswith("\rdelete: committing, 0:07"), "nothing is full and then silent"
+    bar.clear()
+    assert log.getvalue().endswith("\r")
+
+
+def test_bars_are_imported_when_one_is_drawn(table: pp.Table) -> None:
+    code = f"""
+import sys, paimon_pyds as pp
+table = pp.Table.open({table.path!r})
+table.append({{"id": [1], "s": ["x"]}}, progress=True)
+assert table.count() == 301
+assert not [name for name in sys.modules if name.startswith("tqdm")]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 _MAIN = """
@@ -678,7 +714,7 @@ from paimon_pyds.base import progress_view
 from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.cli.main import main
 progress_view.DELAY_SECONDS = 0.0
-publish, draw, drawn = FileSystemPublisher.publish, progress_view.Terminal.draw, threading.Event()
+publish, draw, drawn = FileSystemPublisher.publish, progress_view.Bar.draw, threading.Event()
 def telling(view, text, share):
     draw(view, text, share)
     if "committing" in text:
@@ -687,7 +723,7 @@ def waiting(*arguments):
     if "--no-progress" not in sys.argv:
         drawn.wait(60)
     return publish(*arguments)
-progress_view.Terminal.draw = telling
+progress_view.Bar.draw = telling
 FileSystemPublisher.publish = waiting
 sys.exit(main(sys.argv[1:]))
 """
@@ -703,6 +739,6 @@ def test_commands_draw_on_a_terminal(table: pp.Table) -> None:
 
     out, drawn = run("delete", table.path, "--where", "id = 1")
     assert "\rdelete: committing, 0:0" in drawn
-    assert drawn.endswith("\r\x1b[K")
+    assert drawn.endswith(" \r")
     assert "1 row deleted" in out
     assert run("delete", table.path, "--where", "id = 2", "--no-progress")[1] == ""
