@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -238,7 +239,8 @@ def commit_messages(
             try:
                 if any(bucket.hashes is not None for bucket in buckets):
                     several, replaces = len(messages) > 1, overwrite is not None
-                    made, parts = with_hash_index(store, schema, made, indexes, overwrite=replaces, several=several)
+                    fit = partial(with_hash_index, store, schema, made, overwrite=replaces, several=several)
+                    made, indexes, parts = store.read_newest(fit)
                 first, compaction = _increments(schema, made, overwrite, changes)
                 if schema.primary_keys:
                     unmoved = fresh and retries.count == 1
@@ -248,7 +250,7 @@ def commit_messages(
                 if overwrite is not None or changes is not None:
                     raise
                 discard(store.io, indexes)
-                indexes.clear()
+                indexes = []
                 retries.again(error)
             else:
                 break
@@ -273,7 +275,7 @@ def _in_newest_places(
         return buckets
     from paimon_pyds.engine.dynamic_buckets import in_newest_places  # other tables do without
 
-    return in_newest_places(store, store.latest_snapshot(), buckets, options)
+    return store.read_newest(lambda latest: in_newest_places(store, latest, buckets, options))
 
 
 def _increments(

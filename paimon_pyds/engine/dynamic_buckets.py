@@ -57,7 +57,7 @@ def in_newest_places(
             removed, and nothing else.
     """
     name = "" if latest is None else latest.index_manifest or ""
-    entries = store.read_index_manifest(name) if name else ()
+    entries = store.index_entries(latest)
     found: dict[bytes, set[str]] = {}
     for entry in entries:
         if entry.index_type == HASH:

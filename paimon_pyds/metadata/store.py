@@ -441,6 +441,11 @@ class TableStore(SchemaStore):
             lambda entries: sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100,
         )  # fmt: skip
 
+    def index_entries(self, snapshot: Snapshot | None) -> Sequence[IndexEntry]:
+        """All entries of a snapshot's index manifest. Errors as `read_index_manifest`."""
+        name = None if snapshot is None else snapshot.index_manifest
+        return () if name is None else self.read_index_manifest(name)
+
     def write_manifest(self, data: bytes) -> tuple[str, int]:
         """Write an encoded manifest under a new name; that, and its size in bytes. Raises StorageError."""
         return self._write(f"manifest-{uuid.uuid4()}-0", data)

@@ -223,6 +223,26 @@ def test_two_that_meet_are_as_one_after_the_other(first: str, monkeypatch: pytes
             meeting.check(at)
 
 
+@pytest.mark.parametrize("second", ["snapshots.rollback", "branches.fast_forward", "purge", "overwrite, expire"])
+@pytest.mark.parametrize("first", ["append", "overwrite"])
+def test_keys_are_looked_for_in_the_newest_snapshot_where_theirs_goes(
+    first: str, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    io, moments = BesideIO(dict(_made("dynamic buckets")), None, lambda: None), list[int]()
+    METADATA_CACHE.clear()
+    with monkeypatch.context() as patch:
+        read = TableStore.read_index_manifest
+        patch.setattr(
+            TableStore, "read_index_manifest", lambda store, name: (moments.append(len(io.done)), read(store, name))[1]
+        )
+        OPERATIONS[first](_table(io), 1)
+    assert moments
+    for at in sorted({*moments}):
+        error, _ = _Meeting("dynamic buckets", first, second).check(at)
+        assert error != "SnapshotNotFoundError"
+
+
 @pytest.mark.parametrize(("first", "second"), MEETINGS)
 def test_each_error_of_the_page_comes_about(first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)

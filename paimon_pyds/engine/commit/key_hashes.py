@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.engine.commit.earlier import EarlierCommits
+from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError
 from paimon_pyds.keys.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.metadata.commit_message import BucketFiles, IndexIncrement, increments_of
@@ -20,7 +22,9 @@ from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.storage import discard
 
 
 def check_hash_files(entries: Iterable[IndexEntry], expected: Mapping[bytes, frozenset[str]], root: str) -> None:
@@ -51,45 +55,58 @@ def with_hash_index(
     store: TableStore,
     schema: TableSchema,
     buckets: Sequence[BucketFiles],
-    written: list[str],
+    latest: Snapshot | None,
     *,
     overwrite: bool,
     several: bool,
-) -> tuple[tuple[BucketFiles, ...], list[str]]:
-    """New files of buckets together with the hash index files that they need; and the files of writers whose hashes
-    these hold, which nobody needs once they are committed. As they were given, where the table has them already.
+) -> tuple[tuple[BucketFiles, ...], list[str], list[str]]:
+    """New files of buckets together with the hash index files that they need on top of a snapshot; the paths of the
+    index files that were written for this; and the files of writers whose hashes these hold, which nobody needs once
+    they are committed. As they were given, where the table has them already.
 
-    ``written``: gets the paths of the files that are written here. ``overwrite``: whether they replace all others of
-    their partitions. ``several``: whether more than one writer wrote them.
+    ``overwrite``: whether they replace all others of their partitions. ``several``: whether more than one writer wrote
+    them.
 
     Raises:
         CommitError: a new key is in two buckets.
         CommitConflictError: writers went by different states of the table, or by one that is no longer the latest.
         CorruptFileError: a bucket has rows and no hash index, or one that is damaged.
+        SnapshotNotFoundError: the snapshot has expired.
         StorageError: a hash index file can't be read or written.
     """
-    latest = store.latest_snapshot()
     if EarlierCommits(store, increments_of(buckets)[0]).find(latest) is not None:
-        return tuple(buckets), []
+        return tuple(buckets), [], []
     found_in = _found_in(buckets, store.root)
-    touched: dict[PartitionBucket, list[int]] = {}
-    for number, bucket in enumerate(buckets):
-        if bucket.hashes is not None:
-            touched.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
-    name = None if latest is None else latest.index_manifest
-    entries = () if name is None else store.read_index_manifest(name)
+    entries = store.index_entries(latest)
     check_hash_files(entries, {key: names for key, names in found_in.items() if names or not overwrite}, store.root)
     if not overwrite and latest is not None:
         wanted = EntryFilter(schema, partitions=frozenset(found_in))
         live = ManifestReader(store, wanted).live_files(latest, ("partition", "bucket"))
         _check_indexed(live, entries, store.root)
-    index, made, parts = HashIndex(store, schema, entries), list(buckets), list[str]()
+    index = HashIndex(store, schema, entries)
     if several:
         _check_new_keys(index, buckets, store.root)
+    written = list[str]()
+    with removing_unfinished(partial(discard, store.io, written)):
+        made, parts = _indexed(index, buckets, written, overwrite=overwrite)
+    return made, written, parts
+
+
+def _indexed(
+    index: HashIndex, buckets: Sequence[BucketFiles], written: list[str], *, overwrite: bool
+) -> tuple[tuple[BucketFiles, ...], list[str]]:
+    """The buckets with their index files, and the files of writers whose hashes these hold. ``written``: gets the paths
+    of the files that are written here."""
+    made, parts = list(buckets), list[str]()
+    touched: dict[PartitionBucket, list[int]] = {}
+    for number, bucket in enumerate(buckets):
+        if bucket.hashes is not None:
+            touched.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
     for key, numbers in touched.items():
-        files = [file for number in numbers if (file := buckets[number].hashes) is not None and file.added is not None]
+        hashes = [hashes for number in numbers if (hashes := buckets[number].hashes) is not None]
+        files = [file for file in hashes if file.added is not None]
         new = [file.added for file in files if file.added is not None]
-        old = [entry for entry in index.files(key.partition) if entry.bucket == key.bucket and found_in[key.partition]]
+        old = [e for e in index.files(key.partition) if e.bucket == key.bucket and hashes[0].found_in]
         if len(new) == 1 and not old:
             indexes = IndexIncrement((new[0],), paths=(files[0].path,))
         elif new or (old and overwrite):

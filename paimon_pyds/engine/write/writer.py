@@ -24,7 +24,7 @@ from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.engine.write.router import Router
 from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
 from paimon_pyds.engine.write.small_files import SMALL_ROWS, AppendedRows, SmallFilesWriter
-from paimon_pyds.errors import StorageError
+from paimon_pyds.errors import SnapshotNotFoundError, StorageError
 from paimon_pyds.keys.bucket import BucketAssigner, bucket_assigner
 from paimon_pyds.keys.bucket.assigner import OneBucket, PlacedRows
 from paimon_pyds.keys.bucket.dynamic import AssignedBuckets, DynamicBuckets, IndexedBuckets, KeyShare
@@ -147,8 +147,10 @@ class TableWriter:
         elif bucket is not None:
             self._assigner = self._indexed = AssignedBuckets(context.schema, hash_index(context), bucket)
         elif context.schema.has_dynamic_buckets:
-            share, index = KeyShare() if keys is None and task is None else keys, hash_index(context)
-            self._assigner = self._indexed = DynamicBuckets(context.schema, context.options, index, share)
+            alone = keys is None and task is None
+            share, index = KeyShare() if alone else keys, hash_index(context, alone=alone)
+            self._indexed = DynamicBuckets(context.schema, context.options, index, share, alone=alone)
+            self._assigner = self._indexed
         else:
             known = () if self._numbers is None else (self._numbers.total_buckets,)
             self._assigner = bucket_assigner(context.schema, context.options, *known)
@@ -387,10 +389,17 @@ def _small_files(context: WriteContext, numbers: SequenceNumbers | None, rows: i
     return SmallFilesWriter(own, MergedRows(own, numbers), rows)
 
 
-def hash_index(context: WriteContext) -> HashIndex:
-    """Where the keys of a table with dynamic buckets are, as a write has to take it."""
+def hash_index(context: WriteContext, *, alone: bool = False) -> HashIndex:
+    """Where the keys of a table with dynamic buckets are, as a write has to take it. ``alone``: as in
+    `DynamicBuckets`."""
     name = context.index_manifest
     if name is None:
         raise ValueError("rows of a table with dynamic buckets need an index manifest, or their bucket")
     store = TableStore(context.io, context.root, context.branch)
-    return HashIndex(store, context.schema, store.read_index_manifest(name) if name else ())
+    try:
+        entries = store.read_index_manifest(name) if name else ()
+    except SnapshotNotFoundError:
+        if not alone:
+            raise
+        entries = store.read_newest(store.index_entries)
+    return HashIndex(store, context.schema, entries)

@@ -28,7 +28,7 @@ from paimon_pyds.base.arrays import to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import EMPTY_ROW, hash_row, hash_rows
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, SnapshotNotFoundError
 from paimon_pyds.keys.bucket.assigner import BucketAssigner, PartitionedRows
 from paimon_pyds.keys.bucket.capacity import BucketLimits, BucketRoom
 from paimon_pyds.keys.bucket.hash_index import Hashes, HashIndex
@@ -132,11 +132,22 @@ class DynamicBuckets(IndexedBuckets):
 
     ``options``: the table's, the write's own on top. ``index``: the hash index of the snapshot that the write goes by;
     empty for an overwrite. ``share``: which keys the assigner has, and nobody else; None where others may see the same.
+    ``alone``: no other task of the job has to go by the same hash index, so that a partition whose files have expired
+    may go by those of the newest snapshot.
     Raises OptionError: a target or a number of buckets that no table can have.
     """
 
-    def __init__(self, schema: TableSchema, options: TableOptions, index: HashIndex, share: KeyShare | None) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        options: TableOptions,
+        index: HashIndex,
+        share: KeyShare | None,
+        *,
+        alone: bool = False,
+    ) -> None:
         super().__init__(schema, index)
+        self._alone = alone
         self._rules = _Rules.of(options, share)
         self._partitions: dict[bytes, _Partition] = {}
 
@@ -145,7 +156,7 @@ class DynamicBuckets(IndexedBuckets):
 
         Raises:
             OptionError: all buckets that a partition may have are full; or a row of a key of another assigner.
-            CorruptFileError, StorageError: a hash index file can't be read.
+            CorruptFileError, SnapshotNotFoundError, StorageError: a hash index file can't be read.
         """
         hashes = self._hashes(batch.rows)
         if len(batch.partitions) == 1:
@@ -166,9 +177,14 @@ class DynamicBuckets(IndexedBuckets):
                 yield PartitionBucket(partition, bucket), hashes
 
     def _partition(self, partition: bytes) -> _Partition:
-        found = self._partitions.get(partition)
-        if found is None:
-            found = self._partitions[partition] = _Partition(partition, self._index, self._rules)
+        while (found := self._partitions.get(partition)) is None:
+            try:
+                self._partitions[partition] = _Partition(partition, self._index, self._rules)
+            except SnapshotNotFoundError:
+                newest = self._index.renewed(partition) if self._alone else self._index
+                if newest.files(partition) == self._index.files(partition):
+                    raise
+                self._index = newest
         return found
 
 

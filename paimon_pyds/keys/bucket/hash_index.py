@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ class HashIndex:
     location of files. ``entries``: of the index manifest of that state."""
 
     def __init__(self, store: TableStore, schema: TableSchema, entries: Iterable[IndexEntry]) -> None:
-        self._io = store.io
+        self._store = store
         self._schema = schema
         self._files: dict[bytes, list[IndexEntry]] = {}
         outside = False
@@ -38,6 +39,13 @@ class HashIndex:
                 self._files.setdefault(entry.partition, []).append(entry)
                 outside |= entry.external_path is not None
         self._paths = file_paths(store, TableOptions(schema.options), outside=outside)
+
+    def renewed(self, partition: bytes) -> HashIndex:
+        """With the files that a partition has in the newest snapshot. Raises as `TableStore.read_newest`."""
+        others = (entry for key, files in self._files.items() if key != partition for entry in files)
+        newest = self._store.read_newest(self._store.index_entries)
+        mine = (entry for entry in newest if entry.partition == partition)
+        return HashIndex(self._store, self._schema, chain(others, mine))
 
     def files(self, partition: bytes) -> Sequence[IndexEntry]:
         """Those of a partition, by bucket. Raises CorruptFileError: a bucket has two."""
@@ -60,7 +68,7 @@ class HashIndex:
         """The same, in pieces of at most ``size`` hashes."""
         path, count = self._path(entry), entry.row_count
         try:
-            length = self._io.size(path)
+            length = self._store.io.size(path)
             if length != 4 * count:
                 raise CorruptFileError(
                     f"a hash index of {count:,} keys has {length:,} bytes, not {4 * count:,}",
@@ -68,7 +76,7 @@ class HashIndex:
                     hint="restore the file; or overwrite the partition, which makes its hash index anew",
                 )
             for start in range(0, count, size):
-                data = self._io.read_range(path, 4 * start, 4 * min(size, count - start))
+                data = self._store.io.read_range(path, 4 * start, 4 * min(size, count - start))
                 yield np.frombuffer(data, ">i4").astype(np.int32)
         except FileNotFoundError:
             raise expired_file(path, "the hash index of a bucket", "written to", "write the rows again") from None
@@ -87,7 +95,7 @@ class HashIndex:
         )
         path = self._path(entry)
         written.append(path)
-        file = self._io.open_output(path)
+        file = self._store.io.open_output(path)
         try:
             for part in parts:
                 file.sink.write(part.astype(">i4").tobytes())

@@ -4,6 +4,7 @@ each key is in one place."""
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,39 @@ def test_writers_of_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     table.commit(messages)
     rows = {row["id"]: (row["n"], row["who"]) for row in table.to_arrow().to_pylist()}
     assert rows == {**{id_: (min(id_, 2), 2) for id_ in range(10)}, 10: (9, 1), 11: (9, 1)}
+    bucket_keys(table)
+
+
+def _expired(table: pp.Table) -> None:
+    table.append(_data([(0, 1, 5, 5), (1, 9, 5, 5)]))
+    table.snapshots.expire(retain_max=1)
+
+
+def _rolled_back(table: pp.Table) -> None:
+    table.snapshots.rollback(1)
+
+
+_OURS = [(0, 1), (0, 4), (1, 2), (1, 4)]
+
+
+@pytest.mark.parametrize("theirs", [_expired, _rolled_back])
+def test_an_append_goes_on_where_the_files_that_say_its_buckets_are_taken_away(
+    tmp_path: Path, theirs: Callable[[pp.Table], None]
+) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, ("p", "id"), ("p",), _SMALL)
+    for id_ in (1, 2, 3):
+        table.append(_data([(0, id_, 0, 0), (1, id_, 0, 0)]))
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        theirs(pp.Table.open(table.path))
+        yield from _data([(p, id_, 7, 7) for p, id_ in _OURS]).to_batches()
+
+    table.append(pa.RecordBatchReader.from_batches(_SCHEMA, rows()))
+    expected = dict.fromkeys([(0, 1), (1, 1)], 0)
+    if theirs is _expired:
+        expected |= dict.fromkeys([(0, 2), (1, 2), (0, 3), (1, 3)], 0) | dict.fromkeys([(0, 1), (1, 9)], 5)
+    expected |= dict.fromkeys(_OURS, 7)
+    assert {(row["p"], row["id"]): row["n"] for row in table.to_arrow().to_pylist()} == expected
     bucket_keys(table)
 
 
