@@ -78,15 +78,15 @@ def read_merged(
         OptionError, SchemaError: the table's options of merging contradict one another.
     """
     assert spec.merging is not None
-    section = _Section(spec, spec.merging, files, traces, keys=keys)
+    section = Section(spec, spec.merging, files, traces, keys=keys)
     with closing(_given(section, batch_rows)) as found:
-        for rows in map(section.result, found):
+        for rows in map(section.result, map(section.filtered, found)):
             section.note.rows_returned += rows.num_rows
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
 
 
-def _given(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+def _given(section: Section, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
     """The rows that `Merging.gives` names, before the residual filter."""
     match section.merging.gives:
         case "versions":
@@ -100,7 +100,7 @@ def _given(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch, None
             yield from section.merged(batch_rows)
 
 
-def _compared(section: _Section, batch_rows: int, compare: _Comparison) -> Iterator[pa.RecordBatch]:
+def _compared(section: Section, batch_rows: int, compare: _Comparison) -> Iterator[pa.RecordBatch]:
     """What a comparison makes of the merged rows of older and newer files: those of each bucket are merged apart."""
     schema = section.merging.schema
     with ExitStack() as stack:
@@ -132,7 +132,7 @@ def read_versions(spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes:
     """
     assert spec.merging is not None
     traces = [FileTrace(file.path, file.row_count) for file in files]
-    section = _Section(spec, spec.merging, files, traces, numbered=True)
+    section = Section(spec, spec.merging, files, traces, numbered=True)
     names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
     with closing(section.windows(DEFAULT_BATCH_ROWS)) as found:
         for window in found:
@@ -150,7 +150,7 @@ def read_windows(spec: ReadSpec, files: Sequence[PlannedFile]) -> Generator[pa.R
     """
     assert spec.merging is not None
     traces = [FileTrace(file.path, file.row_count) for file in files]
-    section = _Section(spec, spec.merging, files, traces, numbered=True, levels=True)
+    section = Section(spec, spec.merging, files, traces, numbered=True, levels=True)
     return section.windows(DEFAULT_BATCH_ROWS)
 
 
@@ -163,7 +163,7 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
     Raises OptionError, SchemaError, UnsupportedError: as `read_merged`.
     """
     assert spec.merging is not None
-    return _Section(spec, spec.merging, (file,), ()).reading, _alone(file)
+    return Section(spec, spec.merging, (file,), ()).reading, alone(file)
 
 
 def plan_section(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
@@ -177,19 +177,20 @@ def plan_section(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
         CorruptFileError, StorageError, UnsupportedError, OptionError, SchemaError: as `read_merged`.
     """
     assert spec.merging is not None
-    section = _Section(spec, spec.merging, files, [FileTrace(file.path, file.row_count) for file in files])
+    section = Section(spec, spec.merging, files, [FileTrace(file.path, file.row_count) for file in files])
     found = section.search()
     if found is not None:
         found[0].candidates(found[1], section.files, section.traces, section.note)
     return section.note
 
 
-def _alone(file: PlannedFile) -> PlannedFile:
+def alone(file: PlannedFile) -> PlannedFile:
+    """The file as one whose rows are read, not merged."""
     return file._replace(run=None, bounds=None)
 
 
 @dataclass
-class _Section:
+class Section:
     """How the files of one section are read and merged.
 
     ``numbered``: the result has sequence numbers; ``levels``: rows have the level that they are on; ``keys``: the
@@ -314,7 +315,7 @@ class _Section:
         for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
             if wanted is None:
-                batches = read_file(self.reading, _alone(file), batch_rows=rows, trace=trace)
+                batches = read_file(self.reading, alone(file), batch_rows=rows, trace=trace)
             else:
                 batches = read_wanted(self.reading, wanted, file, trace, rows)
             for batch in batches:
@@ -339,7 +340,7 @@ class _Section:
         ]
         return windows_in_rounds(runs, self.merger, rows, self.batch_bytes, compression)
 
-    def part(self, bucket_id: PartitionBucket, *, older: bool) -> _Section:
+    def part(self, bucket_id: PartitionBucket, *, older: bool) -> Section:
         """The same of the files that one of two states has in a bucket."""
         places = (file.run and (bool(file.run.older), file.bucket_id) for file in self.files)
         numbers = [n for n, place in enumerate(places) if place == (older, bucket_id)]
@@ -361,13 +362,15 @@ class _Section:
         """Whether rows that take others away are given too: where the result says which do."""
         return any(field.name == VALUE_KIND for field in self.spec.fields)
 
-    def result(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that the filter keeps, with the result's columns."""
+    def filtered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The merged rows that the filter keeps."""
         if not self.gives_deletes:
             rows = without_deletes(rows)
         after = self.merging.filter.after
-        if after is not Const.TRUE:
-            rows = rows.filter(matches(after, rows))
+        return rows if after is Const.TRUE else rows.filter(matches(after, rows))
+
+    def result(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the result's columns."""
         schema = result_schema(self.spec)
         if not schema.names:
             return no_columns(rows.num_rows)

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import array, from_numpy, is_true, scalar
+from paimon_pyds.base.arrays import array, empty_table, from_numpy, is_true, scalar
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
-from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import read_file
-from paimon_pyds.engine.read.live_rows import FileTrace, live_rows, planned_rows, vector_bytes
+from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, live_rows, planned_rows, vector_bytes
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values
@@ -31,50 +31,66 @@ MOST_ROWS = 4_096
 """Rows of a small file: more are worth the format's own reader, which prunes."""
 _MOST_TOGETHER = 256
 """Files that are read by one thread, one after the other."""
+_MOST_RUNS = 64
+"""Files of a small section."""
 _GROWTH = 4
 """The first file is read alone, so that the first rows come soon; then this many times as many as the time before."""
-_MOST_BYTES = 4 << 20
+MOST_BYTES = 4 << 20
 """Decoded bytes, and bytes of files in stores, that are joined."""
 
 
 def joined_files(spec: ReadSpec, sections: Iterable[Sequence[PlannedFile]]) -> Iterator[Sequence[PlannedFile]]:
-    """The sections, those that follow one another and are small files of one kind together."""
+    """The sections; small sections of one kind that follow one another are joined."""
     together: list[PlannedFile] = []
     kind: Any = None
     most = 1
+    size = count = 0
     for section in sections:
-        found = _kind(spec, section[0]) if len(section) == 1 else None
-        size = together[0].size if together else 0
-        if together and (found is None or found != kind or len(together) * size >= _MOST_BYTES):
+        found = _kind(spec, section)
+        if together and (found is None or found != kind or size >= MOST_BYTES):
             yield together
-            together = []
+            together, size, count = [], 0, 0
         if found is None:
             yield section
             continue
         kind = found
-        together.append(section[0])
-        if len(together) >= most:
+        together += section
+        size += sum(file.size for file in section)
+        count += 1
+        if count >= most:
             yield together
-            together = []
+            together, size, count = [], 0, 0
             most = min(most * _GROWTH, _MOST_TOGETHER)
     if together:
         yield together
 
 
-def _kind(spec: ReadSpec, file: PlannedFile) -> tuple[object, ...] | None:
-    """What small files must have in common to be joined; None for files that are read alone."""
-    if file.row_count > MOST_ROWS or spec.metadata_columns or spec.sequence_gaps is not None or file.merged:
+def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] | None:
+    """What small sections must have in common to be joined; None for those that are read alone."""
+    if spec.metadata_columns or spec.sequence_gaps is not None or len(section) > _MOST_RUNS:
         return None
-    indexed = file.index_path is not None or file.embedded_index is not None
-    if indexed and spec.use_index and spec.predicate is not Const.TRUE:
-        return None
-    suffix = file.path.rpartition(".")[2]
-    if file.size > formats.traits_of(suffix).small_file:
-        return None
-    return file.schema_id, file.write_cols, suffix
+    merging, first = spec.merging, section[0]
+    if first.merged:
+        assert merging is not None
+        searched = spec.use_index and merging.filter.after is not Const.TRUE
+        if merging.gives != "rows" or (searched and any(map(_has_index, section))):
+            return None
+    suffix = first.path.rpartition(".")[2]
+    kind = first.merged, first.schema_id, first.write_cols, suffix
+    small = formats.traits_of(first.path).small_file
+    for file in section:
+        if file.row_count > MOST_ROWS or file.size > small:
+            return None
+        if (file.schema_id, file.write_cols) != kind[1:3] or not file.path.endswith(suffix):
+            return None
+    return kind
 
 
-class _Joined:
+def _has_index(file: PlannedFile) -> bool:
+    return file.index_path is not None or file.embedded_index is not None
+
+
+class JoinedFiles:
     """The columns of files that are joined: those of the filter and of the result are read at once."""
 
     def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
@@ -90,6 +106,44 @@ class _Joined:
         self.filtering, self.output = evolution(spec.filter_fields), evolution(spec.fields)
         self.fields = (*self.filtering.file_fields, *self.output.fields_not_in(self.filtering))
         self.decoder = formats.by_path(first.path).small_files(self.fields)
+        self.empty = empty_table(arrow_schema(self.fields))
+
+    def decoded(
+        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace]
+    ) -> Iterator[tuple[PlannedFile, FileTrace, pa.Table | None]]:
+        """The decoded columns of each file's live rows, whose number its trace has; None for files that the decoder
+        can't read. From a store several files are requested at a time."""
+        io = self.spec.io
+
+        def whole(place: tuple[PlannedFile, FileTrace]) -> tuple[PlannedFile, FileTrace, bytes, RowSelection]:
+            file, trace = place
+            live = self._live_rows(file, trace)
+            if live.is_none:
+                return file, trace, b"", live
+            with file.must_exist():
+                return file, trace, io.read_range(file.path, 0, file.size), live
+
+        for file, trace, data, live in concurrent_map(whole, zip(files, traces, strict=True), requests_at_once(io)):
+            start = time.perf_counter()
+            table = self.decoder.decode(data, file.row_count, file.path) if data else self.empty
+            trace.millis += (time.perf_counter() - start) * 1000
+            if table is not None:
+                _note(trace, file, live, len(data))
+                worked(file.path, reading=True)
+                if data and live.positions is not None:
+                    table = table.take(from_numpy(live.to_array(file.row_count)))
+            yield file, trace, table
+
+    def _live_rows(self, file: PlannedFile, trace: FileTrace) -> RowSelection:
+        spec = self.spec
+        if not (_has_index(file) and spec.use_index and spec.predicate is not Const.TRUE):
+            return live_rows(spec.io, file, planned_rows(file))
+        live = LiveRows(spec, file, trace)
+        try:
+            with file.must_exist():
+                return live.candidates
+        finally:
+            live.close()
 
     def rows(
         self, files: Sequence[PlannedFile], tables: Sequence[pa.Table], traces: Sequence[FileTrace]
@@ -131,7 +185,7 @@ def read_small_files(
 
     A file that the decoder can't answer for is read by itself, which raises what is to be said of it.
     """
-    joined = _Joined(spec, files)
+    joined = JoinedFiles(spec, files)
     ready: list[tuple[PlannedFile, pa.Table, FileTrace]] = []
     held = 0
 
@@ -141,45 +195,30 @@ def read_small_files(
             ready.clear()
             yield from (batch.slice(at, batch_rows) for at in range(0, batch.num_rows, batch_rows))
 
-    for file, trace, (data, live) in zip(files, traces, _whole_files(spec, files), strict=True):
-        start = time.perf_counter()
-        table = joined.decoder.decode(data, file.row_count, file.path)
-        trace.millis += (time.perf_counter() - start) * 1000
+    for file, trace, table in joined.decoded(files, traces):
         if table is None:
             yield from flushed()
             held = 0
             yield from read_file(spec, file, batch_rows=batch_rows, trace=trace)
             continue
-        _note(trace, file, live)
-        worked(file.path, reading=True)
-        if live.is_none:
+        if not trace.rows_after_pages:
             continue
-        if live.positions is not None:
-            table = table.take(from_numpy(live.to_array(file.row_count)))
         ready.append((file, table, trace))
         held += table.get_total_buffer_size()
-        if held >= _MOST_BYTES:
+        if held >= MOST_BYTES:
             yield from flushed()
             held = 0
     yield from flushed()
 
 
-def _whole_files(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[tuple[bytes, RowSelection]]:
-    """The bytes of each file and its live rows: from a store several are requested at a time."""
-
-    def whole(file: PlannedFile) -> tuple[bytes, RowSelection]:
-        with file.must_exist():
-            data = spec.io.read_range(file.path, 0, file.size)
-        return data, live_rows(spec.io, file, planned_rows(file))
-
-    return concurrent_map(whole, files, requests_at_once(spec.io))
-
-
-def _note(trace: FileTrace, file: PlannedFile, live: RowSelection) -> None:
-    trace.rows_after_index = planned_rows(file).count(file.row_count)
+def _note(trace: FileTrace, file: PlannedFile, live: RowSelection, size: int) -> None:
+    if trace.rows_after_index is None:
+        trace.rows_after_index = planned_rows(file).count(file.row_count)
     trace.rows_after_deletions = trace.rows_after_pages = live.count(file.row_count)
     counters = trace.counters
+    if not size:
+        return
     counters.requests += 1
-    counters.bytes_read += file.size + vector_bytes(file)
+    counters.bytes_read += size + vector_bytes(file)
     counters.rows_decoded += file.row_count
     counters.row_groups_read += 1

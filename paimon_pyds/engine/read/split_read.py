@@ -82,7 +82,12 @@ class _Section:
         if self.live is not None:
             self.live.spec = self.spec
             return read_live(self.live, batch_rows, limit)
-        if self.files[0].merged:
+        first, last = self.files[0], self.files[-1]
+        if first.merged_with != last.merged_with:
+            from paimon_pyds.engine.read.small_sections import read_small_sections
+
+            return read_small_sections(self.spec, self.files, self.traces, batch_rows)
+        if first.merged:
             from paimon_pyds.engine.read.merged_files import read_merged
 
             return read_merged(self.spec, self.files, self.traces, batch_rows)
@@ -175,20 +180,21 @@ def read_splits(
                 done(section.traces[0])
             reads = (_run(section, batch_rows) for section in part.sections)
             for item in in_order(reads, threads=max(threads, part.at_once), held=_HELD_BYTES, size=_bytes_of):
-                if isinstance(item, FileTrace):
-                    done(item)
+                if isinstance(item, list):
+                    for trace in item:
+                        done(trace)
                 else:
                     yield item
 
 
-def _run(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch | FileTrace, None, None]:
+def _run(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch | list[FileTrace], None, None]:
     """The rows of files that are read together, then their traces."""
     yield from section.rows(batch_rows)
-    yield from section.traces
+    yield list(section.traces)
 
 
-def _bytes_of(item: pa.RecordBatch | FileTrace) -> int:
-    return 0 if isinstance(item, FileTrace) else int(item.nbytes)
+def _bytes_of(item: pa.RecordBatch | list[FileTrace]) -> int:
+    return 0 if isinstance(item, list) else int(item.nbytes)
 
 
 def with_filter(spec: ReadSpec, predicate: Predicate) -> ReadSpec:

@@ -12,7 +12,7 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.format.parquet.conversion import conform_batch
 from paimon_pyds.format.parquet.footer import MAGIC
-from paimon_pyds.format.parquet.source import open_file
+from paimon_pyds.format.parquet.source import open_reader
 from paimon_pyds.format.parquet.thrift import check_struct
 
 _MOST_DECODED = 64 << 20
@@ -40,15 +40,15 @@ class SmallFiles:
             return None
         try:
             check_struct(data[-8 - length : -8], "FileMetaData")
-            file = open_file(pa.BufferReader(pa.py_buffer(data)), ahead=False)
-            metadata = file.metadata
+            reader = open_reader(data)
+            metadata = reader.metadata
             sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
             if metadata.num_rows != rows or sum(sizes) * max(rows, 1) > _MOST_DECODED * max(1, len(self._schema)):
                 return None
             leaves = self._leaves_of(metadata.schema)
             if not leaves:
                 return None if leaves is None else empty_table(self._schema)
-            table = file.reader.read_all(column_indices=leaves, use_threads=False)
+            table = reader.read_all(column_indices=leaves, use_threads=False)
         except (pa.ArrowException, PaimonError, OSError, ValueError, MemoryError, OverflowError):
             return None
         if table.num_rows != rows or table.num_columns != len(self._schema):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -261,12 +262,27 @@ def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, a
     """
     import pyarrow.parquet as pq
 
+    return pq.ParquetFile(source, metadata=metadata, **_settings(ahead and not buffer, buffer))
+
+
+def open_reader(data: bytes) -> Any:
+    """The ``reader`` of such a file, alone and from memory: making the rest of it takes as long as it does."""
+    import pyarrow.parquet as pq
+
+    reader = pq.ParquetReader()
+    reader.open(pa.BufferReader(pa.py_buffer(data)), **_settings(False, 0))
+    return reader
+
+
+@cache
+def _settings(pre_buffer: bool, buffer: int) -> dict[str, Any]:
+    import pyarrow.parquet as pq
+
     settings = {
-        "pre_buffer": ahead and not buffer,
+        "pre_buffer": pre_buffer,
         "buffer_size": buffer,
         "page_checksum_verification": True,
         "arrow_extensions_enabled": False,
     }
     supported = pq.ParquetFile.__init__.__code__.co_varnames
-    arguments = {name: value for name, value in settings.items() if name in supported}
-    return pq.ParquetFile(source, metadata=metadata, **arguments)
+    return {name: value for name, value in settings.items() if name in supported}

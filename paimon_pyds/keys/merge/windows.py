@@ -120,12 +120,7 @@ class _RunReader:
             self._fold()
 
     def _check_kinds(self, batch: pa.RecordBatch) -> None:
-        """Raise on an invalid row kind, which would count as a row that adds."""
-        if VALUE_KIND not in batch.schema.names:
-            return
-        column = batch.column(VALUE_KIND)
-        kinds = None if column.null_count else to_numpy(column)
-        if kinds is None or kinds.min() < INSERT or kinds.max() > DELETE:
+        if not _has_row_kinds(batch):
             raise CorruptFileError(
                 "a sorted run of a table with a primary key has an invalid row kind",
                 path=self._run.name,
@@ -180,6 +175,22 @@ class _Batch:
 
     def key(self, row: int) -> _Key:
         return [((value := key[row].as_py()) is not None, value) for key in self.keys]
+
+
+def is_sorted_run(rows: pa.RecordBatch, keys: Sequence[str]) -> bool:
+    """Whether rows are sorted by their keys, have no key twice, and have valid row kinds."""
+    if not rows.num_rows:
+        return True
+    return _has_row_kinds(rows) and _least_step(comparable([rows.column(name) for name in keys])) > 0
+
+
+def _has_row_kinds(batch: pa.RecordBatch) -> bool:
+    """Whether all row kinds are valid: another number would count as a row that adds."""
+    if VALUE_KIND not in batch.schema.names:
+        return True
+    column = batch.column(VALUE_KIND)
+    kinds = None if column.null_count else to_numpy(column)
+    return kinds is not None and kinds.min() >= INSERT and kinds.max() <= DELETE
 
 
 def _least_step(keys: Sequence[pa.Array]) -> int:

@@ -181,13 +181,20 @@ def test_rows_of_vectors_and_of_plans_are_picked_from_joined_files(tmp_path: Pat
     assert rows.num_rows in (19, 20)
 
 
-def test_files_with_indexes_for_the_filter_are_read_alone(tmp_path: Path) -> None:
-    options = {"file-index.bloom-filter.columns": "id", "file-index.in-manifest-threshold": "1 b"}
+def test_indexes_of_joined_files_are_used(tmp_path: Path) -> None:
+    options = {"file-index.bitmap.columns": "id", "file-index.in-manifest-threshold": "1 b"}
     table = pp.Table.create(tmp_path / "t", {"id": "BIGINT", "p": "INT"}, partition_by="p", options=options)
     table.append(pa.table({"id": range(40), "p": pa.array([i % 4 for i in range(40)], pa.int32())}))
-    spec, files = _plan(table, "id > 3", None)
-    assert {len(group) for group in joined_files(spec, sections(files))} == {1}
-    assert table.scan("id > 3").to_arrow().num_rows == 36
+    table.append(pa.table({"id": range(1000, 1040), "p": pa.array([i % 4 for i in range(40)], pa.int32())}))
+    spec, files = _plan(table, "id % 2 = 1 AND id <> 5 AND id NOT IN (1001, 1003)", None)
+    assert [len(group) for group in joined_files(spec, sections(files))] == [1, 4, 3]
+    traces: list[FileTrace] = []
+    found = pa.Table.from_batches(read_splits(spec, files, on_file=traces.append))
+    assert found.combine_chunks().equals(_alone(spec, files))
+    assert all(len(trace.index_results) == 1 for trace in traces)
+    without = [trace for trace in traces if not trace.rows_after_index]
+    assert not any(trace.counters.row_groups_read for trace in without)
+    assert all(trace.counters.index_bytes for trace in traces)
 
 
 def _as_files_alone(read: Callable[[], pa.Table]) -> None:

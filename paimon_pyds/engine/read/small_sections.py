@@ -1,0 +1,127 @@
+"""Merging many small sections: their files are decoded together, and the versions of rows in all of them are merged by
+one call, where the number of the section is a column of the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import from_numpy, to_numpy
+from paimon_pyds.engine.read.live_rows import FileTrace, SectionTrace
+from paimon_pyds.engine.read.merged_files import Section, alone, read_merged
+from paimon_pyds.engine.read.small_files import MOST_BYTES, JoinedFiles
+from paimon_pyds.engine.read.sorted_runs import sorted_runs
+from paimon_pyds.keys.merge.key_values import LEVEL, with_key_columns
+from paimon_pyds.keys.merge.merger import RowMerger
+from paimon_pyds.keys.merge.windows import is_sorted_run
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec, sections
+from paimon_pyds.sql.predicate.tree import Const
+
+SECTION = "_SECTION"
+"""The column that has the number of the section of a row."""
+
+
+class _Decoded(NamedTuple):
+    """A small section whose files are decoded."""
+
+    files: Sequence[PlannedFile]
+    traces: Sequence[FileTrace]
+    tables: Sequence[pa.Table]
+
+
+def read_small_sections(
+    spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The merged rows of sections that `small_files.joined_files` has joined, section by section. Arguments, order and
+    errors as `read_merged`, which reads sections that have a file that can't be decoded or is not sorted."""
+    merge = _JoinedSections(spec, files, traces)
+    ready: list[_Decoded] = []
+    held = 0
+
+    def flushed() -> Iterator[pa.RecordBatch]:
+        if ready:
+            batch = merge.rows(ready)
+            if batch is None:
+                for section in ready:
+                    yield from _one_by_one(spec, section.files, section.traces, batch_rows)
+            else:
+                yield from (batch.slice(at, batch_rows) for at in range(0, batch.num_rows, batch_rows))
+            ready.clear()
+
+    by_path = {trace.path: trace for trace in traces}
+    decoded = merge.joined.decoded([alone(file) for file in files], traces)
+    for section in sections(files):
+        own = [by_path[file.path] for file in section]
+        found = [table for _, (_, _, table) in zip(section, decoded, strict=False)]
+        tables = [table for table in found if table is not None]
+        if len(tables) < len(found):
+            yield from flushed()
+            held = 0
+            yield from _one_by_one(spec, section, own, batch_rows)
+            continue
+        ready.append(_Decoded(section, own, tables))
+        held += sum(table.get_total_buffer_size() for table in tables)
+        if held >= MOST_BYTES:
+            yield from flushed()
+            held = 0
+    yield from flushed()
+
+
+def _one_by_one(
+    spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    for trace in traces:
+        trace.__init__(trace.path, trace.rows)  # type: ignore[misc]
+    yield from read_merged(spec, files, traces, batch_rows)
+
+
+class _JoinedSections:
+    """Merges the rows of decoded sections."""
+
+    def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace]) -> None:
+        assert spec.merging is not None
+        self._section = Section(spec, spec.merging, files, traces, numbered=True)
+        self._keys = spec.merging.schema.trimmed_primary_keys
+        self._merger = RowMerger(spec.merging.schema, within=(SECTION,))
+        self.joined = JoinedFiles(self._section.reading, files)
+
+    def rows(self, decoded: Sequence[_Decoded]) -> pa.RecordBatch | None:
+        """The merged rows that the filter keeps; None where a file is not sorted by its keys."""
+        schema = self._section.merging.schema
+        runs = [sorted_runs(section.files, schema) for section in decoded]
+        places = [
+            [(number, at) for number, run in enumerate(level) for at in run or ()] for level in zip_longest(*runs)
+        ]
+        in_order = [place for run in places for place in run]
+        files, tables, traces = (
+            [getattr(decoded[number], name)[at] for number, at in in_order] for name in ("files", "tables", "traces")
+        )
+        numbers = np.array([number for number, _ in in_order])
+        read = self.joined.rows(files, tables, traces)
+        counts = np.array([trace.rows_returned for trace in traces], np.int64)
+        versions = with_key_columns(read, self._keys).append_column(SECTION, from_numpy(np.repeat(numbers, counts)))
+        if self._section.gives_levels:
+            levels = np.array([0 if file.run is None else file.run.level for file in files], np.int32)
+            versions = versions.append_column(LEVEL, from_numpy(np.repeat(levels, counts)))
+        ends = np.cumsum(counts)[np.cumsum([len(run) for run in places]) - 1].tolist()
+        for start, end in zip([0, *ends], ends, strict=False):
+            if not is_sorted_run(versions.slice(start, end - start), self._merger.keys):
+                return None
+        merged = self._merger.merge(versions, [*self._section.columns, SECTION]) if versions.num_rows else versions
+        left = self._section.filtered(merged)
+        returned = np.bincount(to_numpy(left.column(SECTION)), minlength=len(decoded))
+        self._note(decoded, returned.tolist())
+        return self._section.result(left)
+
+    def _note(self, decoded: Sequence[_Decoded], returned: Sequence[int]) -> None:
+        for section, rows in zip(decoded, returned, strict=True):
+            note = SectionTrace(sum(file.row_count for file in section.files), rows_returned=rows)
+            note.versions = sum(trace.rows_returned for trace in section.traces)
+            if self._section.merging.filter.after is not Const.TRUE:
+                note.reason = "its files are small"
+            for trace in section.traces:
+                trace.section = note
