@@ -15,7 +15,7 @@ from paimon_pyds.engine.read import small_files, small_sections
 from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.small_files import joined_files
 from paimon_pyds.engine.read.split_read import read_splits
-from paimon_pyds.engine.write import key_writer
+from paimon_pyds.engine.write import key_writer, small_key_files
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.metadata.split import sections
@@ -113,7 +113,10 @@ class _Reversed(RowMerger):
 
 def test_a_file_that_is_not_sorted_is_named(table: pp.Table) -> None:
     before = {file.name for file in table.scan().plan().files}
-    with mock.patch.object(key_writer, "RowMerger", _Reversed):
+    with (
+        mock.patch.object(key_writer, "RowMerger", _Reversed),
+        mock.patch.object(small_key_files, "RowMerger", _Reversed),
+    ):
         table.append(pa.Table.from_pylist([{"p": 5, "k": i, "v": 9} for i in (5, 17, 29)], table.arrow_schema))
     (name,) = {file.name for file in table.scan().plan().files} - before
     with pytest.raises(CorruptFileError, match="not sorted by its keys") as caught:
