@@ -154,8 +154,9 @@ class JoinedFiles:
         partition = self._partitions(files, counts)
         if self.spec.predicate is not Const.TRUE:
             mask = matches(self.spec.predicate, _mapped(self.filtering, read, partition))
-            kept = is_true(mask)
-            counts = np.add.reduceat(kept, np.cumsum(counts) - counts, dtype=np.int64)
+            kept, ends = is_true(mask), np.cumsum(counts)
+            before = np.append(0, np.cumsum(kept, dtype=np.int64))
+            counts = before[ends] - before[ends - counts]
             read, positions = read.filter(mask), from_numpy(np.flatnonzero(kept))
             partition = {name: values.take(positions) for name, values in partition.items()}
         for trace, count in zip(traces, counts.tolist(), strict=True):

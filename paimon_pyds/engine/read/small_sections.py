@@ -23,6 +23,8 @@ from paimon_pyds.sql.predicate.tree import Const
 
 SECTION = "_SECTION"
 """The column that has the number of the section of a row."""
+_MOST_DECODED = 64 << 20
+"""Decoded bytes of one section: longer rows are merged in windows."""
 
 
 class _Decoded(NamedTuple):
@@ -37,7 +39,7 @@ def read_small_sections(
     spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of sections that `small_files.joined_files` has joined, section by section. Arguments, order and
-    errors as `read_merged`, which reads sections that have a file that can't be decoded or is not sorted."""
+    errors as `read_merged`, which reads large sections, and those with a file that can't be decoded or isn't sorted."""
     merge = _JoinedSections(spec, files, traces)
     ready: list[_Decoded] = []
     held = 0
@@ -56,15 +58,18 @@ def read_small_sections(
     decoded = merge.joined.decoded([alone(file) for file in files], traces)
     for section in sections(files):
         own = [by_path[file.path] for file in section]
-        found = [table for _, (_, _, table) in zip(section, decoded, strict=False)]
-        tables = [table for table in found if table is not None]
-        if len(tables) < len(found):
+        tables, size = list[pa.Table](), 0
+        for _, (_, _, table) in zip(section, decoded, strict=False):
+            if table is not None and size < _MOST_DECODED:
+                tables.append(table)
+                size += table.get_total_buffer_size()
+        if len(tables) < len(section):
             yield from flushed()
             held = 0
             yield from _one_by_one(spec, section, own, batch_rows)
             continue
         ready.append(_Decoded(section, own, tables))
-        held += sum(table.get_total_buffer_size() for table in tables)
+        held += size
         if held >= MOST_BYTES:
             yield from flushed()
             held = 0

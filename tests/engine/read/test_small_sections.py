@@ -31,9 +31,18 @@ _ENGINES: list[dict[str, str]] = [
     {"merge-engine": "deduplicate", "ignore-delete": "true"},
     {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"},
     {"file-index.bloom-filter.columns": "v"},
+    {"file-index.bitmap.columns": "k", "file-index.in-manifest-threshold": "1 b"},
+    {"merge-engine": "partial-update", "fields.v.sequence-group": "s", "fields.s.aggregate-function": "listagg"},
+    {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    {
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "max",
+        "aggregation.remove-record-on-delete": "true",
+    },
+    {"sequence.field": "v,s", "sequence.field.sort-order": "descending"},
 ]
 _COLUMNS = {"p": "INT NOT NULL", "k": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}
-_FILTERS = (None, "v > 2", "s = 'a' AND p <> 1", "k < 30 AND v IS NOT NULL", "k = 7", "p = 3", "v < 0")
+_FILTERS = (None, "v > 2", "s = 'a' AND p <> 1", "k < 30 AND v IS NOT NULL", "k = 7", "k % 2 = 0 AND k <> 4", "v < 0")
 
 
 def _alone(table: pp.Table, where: str | None, **scan: Any) -> pa.Table:
@@ -47,7 +56,8 @@ def test_random_tables_are_merged_as_section_by_section(tmp_path: Path, options:
     choose = random.Random(seed)
     options = {"bucket": choose.choice(["1", "3"]), "write-only": "true", **options}
     table = pp.Table.create(tmp_path / "t", _COLUMNS, primary_key=["p", "k"], partition_by="p", options=options)
-    deletes = options.get("merge-engine", "deduplicate") == "deduplicate" and "ignore-delete" not in options
+    by_default = options.get("merge-engine", "deduplicate") == "deduplicate" and "ignore-delete" not in options
+    deletes = by_default or any("remove-record-on-delete" in name for name in options)
     for step in range(4):
         ids = {choose.randrange(80) for _ in range(choose.randint(1, 60))}
         rows = [
@@ -70,8 +80,9 @@ def test_random_tables_are_merged_as_section_by_section(tmp_path: Path, options:
         columns, limit = choose.choice([None, ["s"], ["k", "v"], []]), choose.choice([None, None, 3])
         expected = _alone(table, where, columns=columns, limit=limit)
         assert table.scan(where, columns=columns, limit=limit).to_arrow().equals(expected)
-    with mock.patch.object(small_sections, "MOST_BYTES", 1):
-        assert table.scan().to_arrow().equals(_alone(table, None))
+    for bound in ("MOST_BYTES", "_MOST_DECODED"):
+        with mock.patch.object(small_sections, bound, 1):
+            assert table.scan().to_arrow().equals(_alone(table, None))
 
 
 @pytest.fixture
@@ -136,3 +147,15 @@ def test_damage_never_gives_other_rows(table: pp.Table) -> None:
             assert path.name in str(error)
         else:
             assert found.equals(expected), at
+
+
+def test_files_without_a_live_row_are_left_out(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-only": "true", "file-index.bitmap.columns": "k"}
+    options["file-index.in-manifest-threshold"] = "1 b"
+    table = pp.Table.create(tmp_path / "t", _COLUMNS, primary_key=["p", "k"], partition_by="p", options=options)
+    for step in range(3):  # each key is in the middle file, or in the others
+        rows = [{"p": p, "k": 2 * k + step % 2, "v": step, "s": "a"} for p in range(12) for k in range(10)]
+        table.append(pa.Table.from_pylist(rows, table.arrow_schema))
+    for where in ("k = 4", "k = 5", "k IN (3, 7, 100)", "k % 2 = 0 AND k <> 4"):
+        found = table.scan(where).to_arrow()
+        assert found.num_rows > 0 and found.equals(_alone(table, where)), where
