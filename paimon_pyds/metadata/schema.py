@@ -190,7 +190,11 @@ def _parse_options(json: JsonObject) -> dict[str, str]:
 
 def schema_to_json(schema: TableSchema) -> str:
     """The text of a schema file, laid out as Java Paimon does it; an empty comment is left out."""
-    json: dict[str, Any] = {
+    return to_java_json(_members(schema))
+
+
+def _members(schema: TableSchema) -> dict[str, Any]:
+    members: dict[str, Any] = {
         "version": schema.version,
         "id": schema.id,
         "fields": [field_to_json(f) for f in schema.fields],
@@ -200,16 +204,17 @@ def schema_to_json(schema: TableSchema) -> str:
         "options": dict(schema.options),
     }
     if schema.comment is not None:
-        json["comment"] = schema.comment
-    json["timeMillis"] = schema.time_millis
-    return to_java_json({**json, **schema.unknown})
+        members["comment"] = schema.comment
+    members["timeMillis"] = schema.time_millis
+    return {**members, **schema.unknown}
 
 
 def schema_digest(schema: TableSchema) -> str:
     """A short text that is different for every schema, also for those of the same number in another table."""
     import hashlib  # OpenSSL takes 3 MiB, and few processes need it
+    import json
 
-    return hashlib.sha256(schema_to_json(schema).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(_members(schema)).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,21 +134,18 @@ class RollingWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows, starting new files as the target size or row count is reached."""
-        start = 0
+        start, size = 0, batch.nbytes
+        # Rows between two checks of the file's size: few enough that a file exceeds the target by a small part only.
+        step = max(1, int(batch.num_rows * self._target_size / _SIZE_CHECKS / max(1, size)))
         while start < batch.num_rows:
             if self._open is None:
                 self._open = self._start()
-            room = min(self._target_rows - self._open.rows, self._step(batch))
+            room = min(self._target_rows - self._open.rows, step)
             part = batch.slice(start, min(room, batch.num_rows - start))
-            self._open.write(part)
+            self._open.write(part, size * part.num_rows // batch.num_rows)
             start += part.num_rows
             if self._open.rows >= self._target_rows or self._open.reached(self._target_size):
                 self.roll()
-
-    def _step(self, batch: pa.RecordBatch) -> int:
-        """Rows between two checks of the file's size: few enough that a file exceeds the target by a small part
-        only."""
-        return max(1, int(batch.num_rows * self._target_size / _SIZE_CHECKS / max(1, batch.nbytes)))
 
     @property
     def held_bytes(self) -> int:
@@ -227,8 +224,8 @@ class _OpenFile:
         count(written=max(0, size - self._counted))
         self._counted = max(size, self._counted)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        size = batch.nbytes
+    def write(self, batch: pa.RecordBatch, size: int) -> None:
+        """Append rows of about ``size`` bytes."""
         self._unchecked += size
         self.bytes += size
         self._encode.run(self._writer.write, batch)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import pc, to_numpy
+from paimon_pyds.base.arrays import one_array, pc, to_numpy
 from paimon_pyds.base.options.option import Kind as ValueKind
 from paimon_pyds.base.options.option import parse_value
 from paimon_pyds.base.records import dataclass
@@ -56,7 +56,10 @@ _DICTIONARY_LIMIT = 128 << 10
 """Bytes at which a growing dictionary is given up for plain pages."""
 _DICTIONARY_BYTES = 64 << 10
 _SAMPLE_RUNS = 4
-_SAMPLE_RUN_ROWS = 8_192
+_SAMPLE_ROWS = 32_768
+_LEAST_SAMPLE_ROWS = 1_024
+_SAMPLE_VALUES = 4 << 20
+"""Values of the rows that encodings are chosen on, in all columns together: more would take as long as encoding."""
 _LEAST_REPETITION = 4
 _LONG_DIGITS = 18
 _NUMBERS = {32: pa.int32(), 64: pa.int64()}
@@ -65,6 +68,8 @@ _SAMPLE_BYTES = 128 << 10
 FEW_ROWS = 64
 FEW_BYTES = 4 << 10
 """A file of no more rows and bytes, as Arrow has them, takes one block of a disk however it is encoded."""
+_VALUES_AT_ONCE = 1 << 16
+"""Values of columns that are sorted together: half a MiB."""
 _LEAST_SAVED = 0.1
 """Share of a column's bytes that compression has to save to pay."""
 
@@ -220,22 +225,17 @@ def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = Tr
     ``table``: rows of the first row group. ``dictionary``: whether dictionaries are allowed
     (``parquet.enable.dictionary``). ``find_dense``: whether to look for columns that compression hardly shortens.
     """
-    with_dictionary: list[str] = []
-    dense: set[str] = set()
-    widest = 1.0
     sample = _sample(table)
-    for column, values in zip(sample.schema, sample.columns, strict=True):
-        rows = max(1, len(values))
-        widest = max(widest, values.nbytes / rows)
-        if pa.types.is_nested(column.type):
-            if dictionary:
-                with_dictionary.extend(leaf_paths(column.name, column.type))
-            continue
-        values = values.combine_chunks()
-        if dictionary and _repeats(values):
+    flat = {i: one_array(v) for i, v in enumerate(sample.columns) if not pa.types.is_nested(v.type)}
+    repeated = _repeated(flat) if dictionary else frozenset[int]()
+    with_dictionary: list[str] = []
+    for i, column in enumerate(sample.schema):
+        if i in repeated:
             with_dictionary.append(column.name)
-        elif find_dense and _dense(values):
-            dense.add(column.name)
+        elif dictionary and i not in flat:
+            with_dictionary.extend(leaf_paths(column.name, column.type))
+    dense = (sample.schema[i].name for i in flat.keys() - repeated if find_dense and _dense(flat[i]))
+    widest = max([1.0, *(values.nbytes / max(1, len(values)) for values in sample.columns)])
     return Encodings(with_dictionary, frozenset(dense), widest)
 
 
@@ -255,10 +255,12 @@ def leaf_paths(name: str, type_: pa.DataType) -> Iterator[str]:
 
 def _sample(table: pa.Table) -> pa.Table:
     rows = table.num_rows
-    if rows <= _SAMPLE_RUNS * _SAMPLE_RUN_ROWS:
+    sampled = min(_SAMPLE_ROWS, max(_LEAST_SAMPLE_ROWS, _SAMPLE_VALUES // max(1, table.num_columns)))
+    if rows <= sampled:
         return table
-    step = (rows - _SAMPLE_RUN_ROWS) // (_SAMPLE_RUNS - 1)
-    return pa.concat_tables([table.slice(i * step, _SAMPLE_RUN_ROWS) for i in range(_SAMPLE_RUNS)])
+    run = sampled // _SAMPLE_RUNS
+    step = (rows - run) // (_SAMPLE_RUNS - 1)
+    return pa.concat_tables([table.slice(i * step, run) for i in range(_SAMPLE_RUNS)])
 
 
 def _dense(values: pa.Array) -> bool:
@@ -274,24 +276,44 @@ def _dense(values: pa.Array) -> bool:
     return bool(pa.Codec("zstd", 1).compress(data).size > data.size * (1 - _LEAST_SAVED))
 
 
-def _repeats(values: pa.Array) -> bool:
-    """Whether a small dictionary holds the values; one of a single use per value would only repeat the column."""
-    count = len(values) - values.null_count
-    if not count or pa.types.is_boolean(values.type):
-        return False
-    if pa.types.is_decimal(values.type) and values.type.precision > _LONG_DIGITS:
-        return False
-    width = values.nbytes / len(values)
-    for part in (values.slice(0, len(values) // 4), values):  # a part is often enough
-        distinct = _distinct(part.drop_null())
-        if distinct * _LEAST_REPETITION > count or distinct * width > _DICTIONARY_BYTES:
-            return False
-    return True
+def _repeated(columns: Mapping[int, pa.Array]) -> frozenset[int]:
+    """Which columns have values that a small dictionary holds; one of a single use per value would only repeat them."""
+    left = {i: values for i, values in columns.items() if _may_have_dictionary(values)}
+    for share in (4, 1):  # a part is often enough
+        parts = [values.slice(0, len(values) // share) for values in left.values()]
+        counts = _distinct([part.drop_null() if part.null_count else part for part in parts])
+        left = {i: v for (i, v), distinct in zip(left.items(), counts, strict=True) if _pays(distinct, v)}
+    return frozenset(left)
 
 
-def _distinct(values: pa.Array) -> int:
-    """How many values there are; of floats, as far as their bits differ. Sorted numbers are counted soonest."""
-    numbers = _NUMBERS.get(values.type.bit_width) if pa.types.is_primitive(values.type) else None
-    if numbers is None or not len(values):
-        return len(pc.unique(values))
-    return 1 + int(np.count_nonzero(np.diff(np.sort(to_numpy(values.view(numbers))))))
+def _may_have_dictionary(values: pa.Array) -> bool:
+    if len(values) == values.null_count or pa.types.is_boolean(values.type):
+        return False
+    return not (pa.types.is_decimal(values.type) and values.type.precision > _LONG_DIGITS)
+
+
+def _pays(distinct: int, values: pa.Array) -> bool:
+    """Whether a dictionary of ``distinct`` entries is small, and its entries are used often enough."""
+    size = distinct * values.nbytes / len(values)
+    return bool(distinct * _LEAST_REPETITION <= len(values) - values.null_count and size <= _DICTIONARY_BYTES)
+
+
+def _distinct(columns: Sequence[pa.Array]) -> list[int]:
+    """How many values each column has; of floats, as far as their bits differ. Sorted numbers are counted soonest, and
+    columns of one length together."""
+    counts = [0] * len(columns)
+    alike: dict[tuple[pa.DataType, int], list[int]] = {}
+    for i, values in enumerate(columns):
+        numbers = _NUMBERS.get(values.type.bit_width) if pa.types.is_primitive(values.type) else None
+        if numbers is None or not len(values):
+            counts[i] = len(pc.unique(values))
+        else:
+            alike.setdefault((numbers, len(values)), []).append(i)
+    for (numbers, length), members in alike.items():
+        at_once = max(1, _VALUES_AT_ONCE // length)
+        for start in range(0, len(members), at_once):
+            block = members[start : start + at_once]
+            rows = np.sort(np.stack([to_numpy(columns[i].view(numbers)) for i in block]))
+            for i, changes in zip(block, np.count_nonzero(rows[:, 1:] != rows[:, :-1], axis=1).tolist(), strict=True):
+                counts[i] = 1 + changes
+    return counts

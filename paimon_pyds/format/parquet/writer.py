@@ -296,7 +296,7 @@ class _Stitcher:
                 pages_end = min(pages_end, start)
                 offset_index, start = _cut(chunk, 4, 5, view)
                 pages_end = min(pages_end, start)
-                if offset_index is not None:
+                if offset_index is not None and shift:
                     [(offsets, sizes, rows)] = decode_locations([offset_index])
                     offset_index = encode_offset_index(offsets + shift, sizes, rows)
                 _shift(chunk, (2,), shift)

@@ -4,6 +4,7 @@ package refuses by name."""
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from paimon_pyds.base.options import TableOptions, check_known, check_readable, check_writable, option_of
@@ -135,7 +136,7 @@ def _check_members(type_: DataType, column: str) -> None:
 
 
 def _no_duplicates(names: Sequence[str], what: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise SchemaError(f"{what} named twice: {', '.join(twice)}")
 
