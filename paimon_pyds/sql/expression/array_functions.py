@@ -327,7 +327,7 @@ ARRAY_FUNCTIONS: dict[str, Function] = {
     "array_insert": Function((3, 3), unless_null(_insert)),
     "array_distinct": Function((1, 1), _one_array(_distinct)),
     "array_compact": Function((1, 1), _one_array(_compact)),
-    "array_sort": Function((1, 1), _one_array(_sorted, ordered=True), note="without a function that compares"),
+    "array_sort": Function((1, 1), _one_array(_sorted, ordered=True)),
     "sort_array": Function((1, 2), unless_null(_sort_array)),
     "array_max": Function((1, 1), _extreme(True)),
     "array_min": Function((1, 1), _extreme(False)),

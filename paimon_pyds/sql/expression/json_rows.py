@@ -105,4 +105,4 @@ def _joined(lists: Lists, texts: pa.Array, left: str, right: str) -> pa.Array:
     return pc.if_else(arrow_array(lists.valid), whole, scalar(None, pa.string()))
 
 
-JSON_ROW_FUNCTIONS: dict[str, Function] = {"to_json": Function((1, 1), _to_json, note="without options")}
+JSON_ROW_FUNCTIONS: dict[str, Function] = {"to_json": Function((1, 1), _to_json)}

@@ -158,6 +158,6 @@ MADE_FUNCTIONS: dict[str, Function] = {
     "array": Function((0, ANY), _array),
     "named_struct": Function((2, ANY), _named_struct),
     "array_repeat": Function((2, 2), _repeat),
-    "sequence": Function((2, 3), _sequence, note="of whole numbers, and of dates day by day"),
+    "sequence": Function((2, 3), _sequence),
     "arrays_zip": Function((1, ANY), _zip),
 }

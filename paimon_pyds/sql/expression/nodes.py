@@ -283,13 +283,11 @@ class Function:
         arity: how many arguments it takes, at least and at most.
         resolve: makes a node of them; it raises LookupError for wrong types.
         of_items: whether an argument may be a function of items (``x -> x + 1``).
-        note: where it differs from Spark's, or is narrower: for the page of all functions.
     """
 
     arity: tuple[int, int]
     resolve: Resolve
     of_items: bool = False
-    note: str = ""
 
 
 def typed(

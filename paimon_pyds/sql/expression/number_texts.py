@@ -99,6 +99,6 @@ def _written(number: int, base: int) -> str:
 
 
 NUMBER_TEXT_FUNCTIONS: dict[str, Function] = {
-    "format_number": Function((2, 2), _format_number, note="with a number of digits, not with a pattern"),
+    "format_number": Function((2, 2), _format_number),
     "conv": Function((3, 3), _conv),
 }

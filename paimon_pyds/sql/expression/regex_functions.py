@@ -25,7 +25,6 @@ _REFERENCE = re.compile(
     re.DOTALL,
 )
 _PLAIN = re.compile(r"[^\\.\[\]{}()*+?^$|]+")
-NOTE = r"patterns as Java's, without \G, \X, classes within classes and &&"
 
 
 def for_re2(pattern: str) -> str | None:
@@ -231,12 +230,12 @@ def _split_resolve(binder: Binder, arguments: list[Node]) -> Node:
 
 
 REGEX_FUNCTIONS: dict[str, Function] = {
-    "rlike": Function((2, 2), _rlike, note=NOTE),
-    "regexp_extract": Function((2, 3), _by_match(_extract, _TEXT, _INT), note=NOTE),
-    "regexp_extract_all": Function((2, 3), _by_match(_extract_all, _TEXTS, _INT), note=NOTE),
-    "regexp_count": Function((2, 2), _by_match(_count, _INT), note=NOTE),
-    "regexp_instr": Function((2, 3), _by_match(_place, _INT, _INT), note=NOTE),
-    "regexp_substr": Function((2, 2), _by_match(_substring, _TEXT), note=NOTE),
-    "regexp_replace": Function((3, 4), _regexp_replace, note=NOTE),
-    "split": Function((2, 3), _split_resolve, note=NOTE),
+    "rlike": Function((2, 2), _rlike),
+    "regexp_extract": Function((2, 3), _by_match(_extract, _TEXT, _INT)),
+    "regexp_extract_all": Function((2, 3), _by_match(_extract_all, _TEXTS, _INT)),
+    "regexp_count": Function((2, 2), _by_match(_count, _INT)),
+    "regexp_instr": Function((2, 3), _by_match(_place, _INT, _INT)),
+    "regexp_substr": Function((2, 2), _by_match(_substring, _TEXT)),
+    "regexp_replace": Function((3, 4), _regexp_replace),
+    "split": Function((2, 3), _split_resolve),
 }

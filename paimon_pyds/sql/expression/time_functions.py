@@ -291,17 +291,15 @@ def _zone_name(binder: Binder, arguments: list[Node]) -> Node:
 
 
 TIME_FUNCTIONS: dict[str, Function] = {
-    "date_format": Function((2, 2), _date_format, note="the pattern is the same for all rows, without the letter z"),
-    "from_unixtime": Function((1, 2), _from_unixtime, note="as date_format"),
-    "unix_timestamp": Function((0, 2), _unix_timestamp, note="a TIMESTAMP_NTZ counts as of UTC, as in Spark"),
-    "to_unix_timestamp": Function((1, 2), _unix_timestamp, note="as to_timestamp"),
-    "to_date": Function(
-        (1, 2), _to_time(_DATE, False), note="the pattern is the same for all rows, without the letter z"
-    ),
-    "try_to_date": Function((1, 2), _to_time(_DATE, True), note="as to_date"),
-    "to_timestamp": Function((1, 2), _to_time(TIMESTAMP, False), note="as to_date"),
-    "to_timestamp_ntz": Function((1, 2), _to_time(TIMESTAMP_NTZ, False), note="as to_date"),
-    "try_to_timestamp": Function((1, 2), _to_time(TIMESTAMP, True), note="as to_date"),
+    "date_format": Function((2, 2), _date_format),
+    "from_unixtime": Function((1, 2), _from_unixtime),
+    "unix_timestamp": Function((0, 2), _unix_timestamp),
+    "to_unix_timestamp": Function((1, 2), _unix_timestamp),
+    "to_date": Function((1, 2), _to_time(_DATE, False)),
+    "try_to_date": Function((1, 2), _to_time(_DATE, True)),
+    "to_timestamp": Function((1, 2), _to_time(TIMESTAMP, False)),
+    "to_timestamp_ntz": Function((1, 2), _to_time(TIMESTAMP_NTZ, False)),
+    "try_to_timestamp": Function((1, 2), _to_time(TIMESTAMP, True)),
     "unix_seconds": Function((1, 1), _in_units(_SECOND)),
     "unix_millis": Function((1, 1), _in_units(1000)),
     "unix_micros": Function((1, 1), _in_units(1)),
@@ -314,10 +312,10 @@ TIME_FUNCTIONS: dict[str, Function] = {
     "monthname": Function((1, 1), typed(_month_name, _TEXT, _DATE)),
     "next_day": Function((2, 2), typed(_next_day, _DATE, _DATE, _TEXT)),
     "months_between": Function((2, 3), _between_months),
-    "from_utc_timestamp": Function((2, 2), _other_zone(True), note="the zone is the same for all rows"),
-    "to_utc_timestamp": Function((2, 2), _other_zone(False), note="the zone is the same for all rows"),
-    "convert_timezone": Function((2, 3), _convert_timezone, note="zones are the same for all rows"),
-    "make_timestamp": Function((6, 6), _made_timestamp(False), note="in the session's zone"),
+    "from_utc_timestamp": Function((2, 2), _other_zone(True)),
+    "to_utc_timestamp": Function((2, 2), _other_zone(False)),
+    "convert_timezone": Function((2, 3), _convert_timezone),
+    "make_timestamp": Function((6, 6), _made_timestamp(False)),
     "make_timestamp_ntz": Function((6, 6), _made_timestamp(True)),
     "current_timezone": Function((0, 0), _zone_name),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,10 +23,6 @@ from paimon_pyds.sql.expression.date_patterns import (
     parts_of,
 )
 from paimon_pyds.sql.expression.operands import by_distinct, filled, valid
-
-if TYPE_CHECKING:
-    pass
-
 
 _SECOND = 1_000_000
 """Microseconds of a second."""

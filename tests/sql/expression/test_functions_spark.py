@@ -12,8 +12,8 @@ from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql.expression.bind import Scope
 from paimon_pyds.sql.expression.bound import bind_expression
-from paimon_pyds.sql.expression.catalogue import PARTS, entries
 from support.function_rows import DDL, HASHES, NESTED, NUMBERS, ONE_ROW, TEXT, TIMES, ZONE, golden, table
+from support.functions_page import entries
 from support.spark_zone import zone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -137,7 +137,7 @@ def test_constants(spark: Any) -> None:
 
 
 def test_examples_of_the_page(spark: Any) -> None:
-    examples = [entry.example for text in PARTS.values() for entry in entries(text)]
+    examples = [entry.example for entry in entries()]
     with zone(spark, "UTC"):
         answers = _ask(spark, spark.range(1), [f"CAST({example} AS STRING)" for example in examples])
     wrong = {}
