@@ -5,6 +5,7 @@ Nothing here fails, reads a file or shows a secret; what is long is cut.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -93,3 +94,16 @@ def utc_text(millis: int) -> str:
     except OverflowError:
         return f"{millis} ms"
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+BLANKS = " \t\n\r"
+_WHOLE = re.compile(rf"[{BLANKS}]*([+-]?[0-9]{{1,19}})[{BLANKS}]*")
+
+
+def whole_number(text: str) -> int | None:
+    """The integer that a text is, with blanks around it or without; None for other texts.
+
+    Python's ``int`` also takes ``1_000``, digits of other scripts, and blanks that only Unicode knows.
+    """
+    found = _WHOLE.fullmatch(text)
+    return None if found is None else int(found[1])

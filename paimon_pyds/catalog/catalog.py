@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_pyds.base.types import DataField
-    from paimon_pyds.catalog.backend import CatalogBackend
+    from paimon_pyds.catalog.filesystem import CatalogBackend
     from paimon_pyds.catalog.system import CatalogSystem
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.metadata.store import TableStore

@@ -17,9 +17,9 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import names_secret, raise_alone, redact
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, UnsupportedError, suggest
 
 TIMEOUT_SECONDS = 60

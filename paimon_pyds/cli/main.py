@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -25,7 +26,6 @@ from paimon_pyds.cli import (  # noqa: F401 - they add their commands to the pro
     write_commands,
 )
 from paimon_pyds.cli.display import drawn
-from paimon_pyds.cli.hints import in_shell
 from paimon_pyds.cli.program import Session, program
 from paimon_pyds.errors import PaimonError
 
@@ -82,6 +82,25 @@ def _complain(text: str) -> None:
     """Print lines on standard error, without secrets and without what a terminal would obey."""
     for line in redact(text).rstrip("\n").split("\n"):
         print(drawn(visible(line), sys.stderr), file=sys.stderr)
+
+
+_CALLS = (
+    (r"table\.alter\(change_types=\{(['\"])(?P<value>.*)\1: …\}\)", ("alter", "--change-type"), "=…"),
+    (r"table\.(maintenance\.)?rescale\((?P<value>\d+)\)", ("maintenance rescale",), ""),
+)
+"""Calls of Python in hints, the command that does the same with the value, and what follows that."""
+
+
+def in_shell(hint: str, command_line: Callable[..., str] | None) -> str:
+    """A hint in the words of the command line; ``command_line`` makes a command on the table that it is about, None
+    without one."""
+    for call, (command, *options), after in _CALLS:
+        if command_line is not None and (found := re.search(call, hint)):
+            there = command_line(command, *options, found["value"] + after)
+            hint = hint[: found.start()] + there + hint[found.end() :]
+    hint = re.sub(r"\b(missing-columns)=(\w+)", r"--\1 \2", hint)
+    hint = re.sub(r"options=\{'([\w.-]+)': '([^']+)'\}", r"--option \1=\2", hint)
+    return re.sub(r"\b(cascade|full)=True\b", r"--\1", hint)
 
 
 if __name__ == "__main__":

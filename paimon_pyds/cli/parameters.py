@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from paimon_pyds.base.numerals import whole_number
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.cli.program import Argument, Option
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.progress import shown
 from paimon_pyds.base.secrets import redact
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.cli import display as show
 from paimon_pyds.cli import parameters as p
 from paimon_pyds.cli.inputs import format_of, open_inputs

@@ -15,7 +15,7 @@ from paimon_pyds.engine.write.conform import SPARK
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
-from paimon_pyds.spark.session_changes import note_change
+from paimon_pyds.spark.refresh import note_change
 from paimon_pyds.spark.table_calls import does
 from paimon_pyds.spark.write_shuffle import Prepared, prepared
 from paimon_pyds.sql.predicate.argument import one_condition

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import RedactedDict
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.errors import OptionError
 from paimon_pyds.spark.location import (
     CATALOG_PREFIXES,

@@ -5,11 +5,13 @@ Else the other partitions read their files of the snapshot that was planned, whe
 on another snapshot, and those of a cached DataFrame may belong to several queries. Then the first partition adds the
 rows of later appends, up to the first snapshot that changed or removed rows, so that all partitions together give a
 state that the table had. In a table with a primary key any append may change rows, so they stay at the planned one.
-What the session itself has changed is not passed over: the query fails, and says to load the table again.
+What the session itself has changed is not passed over: the query fails, and says to load the table again. Which tables
+it has changed is a setting of the session, which Spark sends to each task of its later queries.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
@@ -22,16 +24,18 @@ from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.metadata.paths import ALLOW, TRUST
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.reader import PaimonReader, rows_of
-from paimon_pyds.spark.session_changes import changed_at
 from paimon_pyds.spark.state import open_state
 from paimon_pyds.storage import open_file_io, options_of_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from paimon_pyds.metadata.store import TableStore
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded
 
@@ -171,3 +175,28 @@ def _appended_until(store: TableStore, base: int, manifest_list: str) -> int:
         if not same_rows and not appends:
             return before.id
         before = after
+
+
+def note_change(spark: SparkSession, store: TableStore, snapshot_id: int | None) -> None:
+    """Have later queries of the session know that it changed rows of a table, or removed some.
+
+    Args:
+        spark: the session.
+        store: the table.
+        snapshot_id: the change; None when nothing was changed.
+    """
+    if snapshot_id is None or not compat.plans_once():
+        return
+    try:
+        spark.conf.set(_setting(store), str(snapshot_id))
+    except Exception as error:  # noqa: BLE001 - some services allow few settings; the change itself has succeeded
+        _log.warning("%s: views that were made before go on with their rows: %s", store.root, error)
+
+
+def changed_at(store: TableStore) -> int:
+    """The last snapshot in which the session of the running task changed rows of a table; 0 when it changed none."""
+    return int(compat.task_setting(_setting(store)) or 0)
+
+
+def _setting(store: TableStore) -> str:
+    return "spark.paimon_pyds.changed." + hashlib.sha256(f"{store.root}\n{store.branch}".encode()).hexdigest()[:16]

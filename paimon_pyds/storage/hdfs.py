@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.secrets import raise_alone, redact
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, missing_file, read_coalesced, storage_faults
 from paimon_pyds.storage.remote import RemoteFileIO

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.secrets import UNSEEN, redact, visible
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.storage.aws_profile import configured_endpoint
 

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.cli.hints import in_shell
-from paimon_pyds.cli.main import main
+from paimon_pyds.cli.main import in_shell, main
 from paimon_pyds.cli.target import Target
 from support.fixtures import requires_shared, table_path
 

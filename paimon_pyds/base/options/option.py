@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from paimon_pyds.base.numerals import BLANKS, whole_number
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.text import BLANKS, whole_number
 from paimon_pyds.base.types import DataField
 from paimon_pyds.base.zones import instant
 from paimon_pyds.errors import ArgumentTypeError, OptionError

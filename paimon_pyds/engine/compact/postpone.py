@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy, grouped, pc, scalar, to_numpy
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import without_secrets
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.engine.compact.options import CompactOptions

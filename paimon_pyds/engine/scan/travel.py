@@ -28,11 +28,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, Literal, TypeAlias
 
-from paimon_pyds.base.numerals import BLANKS, whole_number
 from paimon_pyds.base.options import OPTIONS, TableOptions
 from paimon_pyds.base.options.option import mapping, option_texts
 from paimon_pyds.base.options.times import parse_time, time_ms, zone_given
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.text import BLANKS, whole_number
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot

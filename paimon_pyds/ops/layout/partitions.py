@@ -33,7 +33,7 @@ from paimon_pyds.engine.write.context import target_file_size
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.index_tools.cost import read_sample, sample_files
 from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter, bound_filters, counted_filters, useful_parts
-from paimon_pyds.ops.layout.display import table_lines
+from paimon_pyds.ops.layout.data import table_lines
 from paimon_pyds.ops.layout.overlap import KNOWN, NULLS, UNKNOWN, column_bounds
 from paimon_pyds.sql.predicate.tree import Predicate
 

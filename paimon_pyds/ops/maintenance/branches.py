@@ -35,8 +35,7 @@ from paimon_pyds.ops.maintenance.references import (
     all_references,
     references_elsewhere,
 )
-from paimon_pyds.ops.maintenance.removal import Removal, RemovalSummary
-from paimon_pyds.ops.maintenance.removed_states import only_theirs
+from paimon_pyds.ops.maintenance.removal import Removal, RemovalSummary, only_theirs
 from paimon_pyds.ops.maintenance.tags import snapshot_file
 from paimon_pyds.storage import discard, scheme_of
 

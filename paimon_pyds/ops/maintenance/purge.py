@@ -34,8 +34,7 @@ from paimon_pyds.ops.maintenance.drop_partitions import truncate
 from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options, merged
 from paimon_pyds.ops.maintenance.orphans import remove_orphan_files
 from paimon_pyds.ops.maintenance.references import KeptFiles, Reference, consumer_names, references_of_table
-from paimon_pyds.ops.maintenance.removal import RemovalSummary, delete_files
-from paimon_pyds.ops.maintenance.removed_states import removal_of
+from paimon_pyds.ops.maintenance.removal import RemovalSummary, delete_files, removal_of
 from paimon_pyds.ops.maintenance.tags import delete_tag
 
 _TRIES = 10

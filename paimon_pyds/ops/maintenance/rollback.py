@@ -53,8 +53,14 @@ from paimon_pyds.ops.maintenance.references import (
     snapshot_references,
     tag_references,
 )
-from paimon_pyds.ops.maintenance.removal import Removal, RemovalSummary, delete_files
-from paimon_pyds.ops.maintenance.removed_states import changelogs_from, only_theirs, remove_files
+from paimon_pyds.ops.maintenance.removal import (
+    Removal,
+    RemovalSummary,
+    changelogs_from,
+    delete_files,
+    only_theirs,
+    remove_files,
+)
 from paimon_pyds.ops.maintenance.tags import discard_success_files, numbered_state, snapshot_file
 
 _log = logging.getLogger("paimon_pyds.maintenance")

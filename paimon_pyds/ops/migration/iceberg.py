@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.base.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.format.avro.container import ContainerReader, decode_records, read_container

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from paimon_pyds.base.numerals import whole_number
 from paimon_pyds.base.secrets import redact, shown
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.base.types import DataField
 from paimon_pyds.base.types.sql_columns import parse_columns
 from paimon_pyds.base.zones import local_instant_ms

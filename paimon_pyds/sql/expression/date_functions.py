@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Flags, array, pc, scalar
+from paimon_pyds.base.arrays import Flags, Int64s, array, pc, scalar
 from paimon_pyds.base.types import AtomicType, arrow_type, timestamp_unit
 from paimon_pyds.base.types.kinds import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.base.types.sql_values import DAY_MICROS
@@ -18,7 +18,7 @@ from paimon_pyds.sql.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ, common
 from paimon_pyds.sql.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql.expression.operands import Datum, arrays, filled, from_unscaled, valid
 from paimon_pyds.sql.text import tree
-from paimon_pyds.sql.text.intervals import DAYS, INTERVAL, MICROS, MONTHS
+from paimon_pyds.sql.text.intervals import DAYS, INTERVAL, MICROS, MONTHS, UNIT_MICROS, UNIT_MONTHS, UNITS
 
 if TYPE_CHECKING:
     from paimon_pyds.sql.expression.bind import Binder
@@ -263,6 +263,82 @@ def _now(type_: AtomicType) -> Resolve:
     return lambda binder, _: binder.coerce(binder.timestamp(), type_)
 
 
+def _named_unit(node: Node) -> str:
+    found = node.value.as_py() if isinstance(node, Constant) else None
+    name = {"DAYOFYEAR": "DAY"}.get(str(found).upper(), str(found).upper())
+    if name not in UNITS:
+        raise LookupError(f"{found!r:.40} is no unit of time: YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, …")
+    return UNITS[name]
+
+
+def added(binder: Binder, arguments: list[Node]) -> Node:
+    """timestampadd(unit, number, time): months and days are those of the calendar, as for intervals."""
+    unit, amount, node = _named_unit(arguments[0]), binder.coerce(arguments[1], tree.LONG), arguments[2]
+    local = node.type is not None and node.type.kind is Kind.TIMESTAMP
+    type_ = TIMESTAMP_NTZ if local else TIMESTAMP
+    given = (binder.coerce(node, type_), amount)
+    if unit in UNIT_MONTHS:
+        return Apply(type_, _by_calendar, given, (type_, binder.zone, UNIT_MONTHS[unit], MONTHS))
+    if unit in ("WEEK", "DAY"):
+        return Apply(type_, _by_calendar, given, (type_, binder.zone, UNIT_MICROS[unit] // DAY_MICROS, DAYS))
+    return Apply(type_, _later, given, (UNIT_MICROS[unit],))
+
+
+def _later(times: Datum, amounts: Datum, micros: int) -> pa.Array:
+    column, numbers = arrays((times, amounts))
+    moved = pc.add_checked(column.view(pa.int64()), pc.multiply_checked(numbers, micros))
+    return moved.view(column.type)
+
+
+def _by_calendar(times: Datum, amounts: Datum, type_: AtomicType, zone: str, factor: int, counted: str) -> pa.Array:
+    """Rows of one amount are moved together."""
+    column, numbers = arrays((times, amounts))
+    found = pa.nulls(len(column), column.type)
+    there = valid(numbers)
+    for amount in np.unique(filled(numbers)[there]).tolist():
+        rows = np.flatnonzero(there & (filled(numbers) == amount))
+        moved = later_times(column.take(array(rows)), type_, zone, amount * factor, counted)
+        places = np.arange(len(column))
+        places[rows] = len(column) + np.arange(len(rows))
+        found = pa.concat_arrays([found, moved]).take(array(places))
+    return found
+
+
+def between(binder: Binder, arguments: list[Node]) -> Node:
+    """timestampdiff(unit, start, end): whole units, by the clocks of the session's zone."""
+    unit = _named_unit(arguments[0])
+    start, end = (binder.coerce(node, TIMESTAMP) for node in arguments[1:])
+    return Apply(tree.LONG, _between, (start, end), (unit, binder.zone))
+
+
+def _between(start: Datum, end: Datum, unit: str, zone: str) -> pa.Array:
+    columns = [to_local(column, TIMESTAMP, zone) for column in arrays((start, end))]
+    first, last = (filled(column.view(pa.int64())) for column in columns)
+    if unit in UNIT_MICROS:
+        found = _towards_zero(last - first, UNIT_MICROS[unit])
+    else:
+        found = _towards_zero(_whole_months(first, last), UNIT_MONTHS[unit])
+    return array(found, pa.int64(), mask=~(valid(columns[0]) & valid(columns[1])))
+
+
+def _towards_zero(values: Int64s, divisor: int) -> Int64s:
+    found: Int64s = np.sign(values) * (np.abs(values) // divisor)
+    return found
+
+
+def _whole_months(first: Int64s, last: Int64s) -> Int64s:
+    """As Java's LocalDateTime counts them: a month is whole on the same day, at the same time."""
+    start, stop = first // DAY_MICROS, last // DAY_MICROS
+    clock = last % DAY_MICROS - first % DAY_MICROS
+    stop = stop - ((stop > start) & (clock < 0)) + ((stop < start) & (clock > 0))
+    packed = []
+    for days in (start, stop):
+        dates = days.astype("datetime64[D]")
+        months = dates.astype("datetime64[M]")
+        packed.append(months.astype(np.int64) * 32 + (dates - months.astype("datetime64[D]")).astype(np.int64))
+    return _towards_zero(packed[1] - packed[0], 32)
+
+
 DATE_FUNCTIONS: dict[str, Function] = {
     **{name: Function((1, 1), _field(name)) for name in (*_FIELDS, "dayofweek", "weekday")},
     "date_part": Function((2, 2), _date_part),
@@ -279,4 +355,6 @@ DATE_FUNCTIONS: dict[str, Function] = {
     "current_date": Function((0, 0), _now(_DATE)),
     "current_timestamp": Function((0, 0), _now(TIMESTAMP)),
     "localtimestamp": Function((0, 0), _now(TIMESTAMP_NTZ)),
+    "timestampadd": Function((3, 3), added),
+    "timestampdiff": Function((3, 3), between),
 }

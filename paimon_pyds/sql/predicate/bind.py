@@ -33,9 +33,8 @@ from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import PredicateError, UnknownColumnError, suggest
 from paimon_pyds.sql.predicate.among import with_columns
 from paimon_pyds.sql.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
-from paimon_pyds.sql.predicate.disjunction import all_of, any_of
+from paimon_pyds.sql.predicate.disjunction import all_of, any_of, sort_key
 from paimon_pyds.sql.predicate.like import normal_like
-from paimon_pyds.sql.predicate.ranges import sort_key
 from paimon_pyds.sql.predicate.tree import (
     OPPOSITE,
     TEXT_OPS,

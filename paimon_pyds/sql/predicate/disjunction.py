@@ -1,19 +1,26 @@
 """ORs of bound conditions, which may be very many, as programs write them.
 
-Equalities of a column become one IN, those of several columns rows of values (``(a, b) IN ((1, 2), …)``), very many
-ranges of a column one condition (`paimon_pyds.sql.predicate.ranges`). The other conditions are sorted by a column that
-all of them bound, and become a tree of few branches.
+Equalities of a column become one IN, those of several columns rows of values (``(a, b) IN ((1, 2), …)``). Ranges of a
+column whose values are *steps* (integers, dates, times, timestamps, DOUBLEs) are joined where they meet, and stored as
+arrays (`Ranges`) too, so that evaluators find the range of a value by bisection. The other conditions are sorted by a
+column that all of them bound, and become a tree of few branches; each node has the bounds of its conditions, so
+evaluators skip a whole branch that its bounds rule out.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from paimon_pyds.base.types import AtomicType
+from paimon_pyds.base.types.kinds import INTEGER_BITS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.sql.predicate.among import among_rows, joined
-from paimon_pyds.sql.predicate.ranges import MANY, RANGE_OPS, balanced, is_of_steps, one_of, or_of_ranges, step_range
+from paimon_pyds.sql.predicate.literal_bounds import domain, from_step, to_step
 from paimon_pyds.sql.predicate.tree import (
     Among,
     And,
@@ -22,6 +29,7 @@ from paimon_pyds.sql.predicate.tree import (
     Op,
     Or,
     Predicate,
+    Ranges,
     conjuncts,
     make_and,
     make_or,
@@ -142,3 +150,125 @@ def _range(part: Predicate) -> tuple[ColumnRef, tuple[int, int]] | None:
         return None
     found = [test for test in tests if isinstance(test, Leaf) and test.op in RANGE_OPS and test.column == column]
     return (column, step_range(column, found)) if len(found) == len(tests) else None
+
+
+MANY = 64
+"""Conditions up to which they are evaluated one by one."""
+_BRANCHES = 16
+_LOWER, _UPPER = frozenset({Op.EQ, Op.IN, Op.GT, Op.GE}), frozenset({Op.EQ, Op.IN, Op.LT, Op.LE})
+RANGE_OPS = frozenset({Op.EQ, Op.GT, Op.GE, Op.LT, Op.LE})
+"""Comparisons that a range of values is."""
+_NOT_ORDERED = frozenset({Kind.BOOLEAN, Kind.CHAR})
+"""Types without comparisons by order, or whose comparisons become those of other texts when they are bound again."""
+_STEP_KINDS = frozenset({*INTEGER_BITS, *TIMESTAMP_KINDS, Kind.DOUBLE, Kind.DATE, Kind.TIME})
+
+
+def one_of(column: ColumnRef, values: Iterable[Any]) -> Leaf:
+    """That a column has one of some internal values, of which there is at least one."""
+    found = {sort_key(value): value for value in values}
+    ordered = tuple(found[key] for key in sorted(found))  # type: ignore[type-var]
+    return Leaf(Op.IN if len(ordered) > 1 else Op.EQ, column, ordered)
+
+
+def sort_key(value: Any) -> object:
+    """Orders internal values of one type; NaN comes last."""
+    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
+
+
+def is_of_steps(column: ColumnRef) -> bool:
+    """Whether ranges of the column are ranges of steps."""
+    return isinstance(column.type, AtomicType) and column.type.kind in _STEP_KINDS
+
+
+def step_range(column: ColumnRef, tests: Iterable[Leaf]) -> tuple[int, int]:
+    """The first and the last step that some comparisons (`RANGE_OPS`) of a column of steps leave; none if the first
+    one is larger."""
+    assert column.type is not None
+    low, high = domain(column.type)
+    for test in tests:
+        step = to_step(test.literals[0])
+        if test.op in _LOWER:
+            low = max(low, step + (test.op is Op.GT))
+        if test.op in _UPPER:
+            high = min(high, step - (test.op is Op.LT))
+    return low, high
+
+
+def or_of_ranges(column: ColumnRef, ranges: Iterable[tuple[int, int]]) -> Predicate:
+    """The condition that a column of steps is in one of some ranges, both ends included."""
+    joined: list[list[int]] = []
+    for low, high in sorted(ranges):
+        if low > high:
+            continue  # it is empty
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], high)
+        else:
+            joined.append([low, high])
+    assert isinstance(column.type, AtomicType)
+    parts = [_between(column, column.type, low, high) for low, high in joined]
+    if len(parts) <= MANY:
+        return make_or(*parts)
+    lows, highs = np.array(joined, np.int64).T.copy()
+    return Or(tuple(balanced(parts)), Ranges(column, lows, highs))
+
+
+def _between(column: ColumnRef, type_: AtomicType, low: int, high: int) -> Predicate:
+    first, last = domain(type_)
+    if low == high:
+        return Leaf(Op.EQ, column, (from_step(low, type_),))
+    tests = [] if low == first else [Leaf(Op.GE, column, (from_step(low, type_),))]
+    tests += [] if high == last else [Leaf(Op.LE, column, (from_step(high, type_),))]
+    return make_and(*tests) if tests else Leaf(Op.IS_NOT_NULL, column)
+
+
+# ------------------------------------------------------------------------------------------------------ balanced trees
+
+
+class _Span(NamedTuple):
+    """Bounds of a condition on a column, both included; ``number`` is the condition's."""
+
+    low: Any
+    high: Any
+    number: int
+
+
+def balanced(children: Sequence[Predicate]) -> Sequence[Predicate]:
+    """The same conditions, as branches of a tree if very many of them bound one column."""
+    spans = [_spans(child, number) for number, child in enumerate(children)]
+    bounded = Counter(column for of_child in spans for column in of_child).most_common(1)
+    if not bounded or bounded[0][1] <= MANY:
+        return children
+    column = bounded[0][0]
+    ordered = sorted(of_child[column] for of_child in spans if column in of_child)
+    others = [child for child, of_child in zip(children, spans, strict=True) if column not in of_child]
+    return [*_branches(column, ordered, children), *others]
+
+
+def _branches(column: ColumnRef, spans: Sequence[_Span], children: Sequence[Predicate]) -> list[Predicate]:
+    if len(spans) <= _BRANCHES:
+        return [children[span.number] for span in spans]
+    size = -(-len(spans) // _BRANCHES)
+    found: list[Predicate] = []
+    for start in range(0, len(spans), size):
+        part = spans[start : start + size]
+        low, high = part[0].low, max(span.high for span in part)
+        bounds = (Leaf(Op.GE, column, (low,)), Leaf(Op.LE, column, (high,)))
+        below = _branches(column, part, children)
+        found.append(And((*bounds, Or(tuple(below)))) if len(below) > 1 else below[0])
+    return found
+
+
+def _spans(child: Predicate, number: int) -> dict[ColumnRef, _Span]:
+    """The columns that a condition bounds on both sides."""
+    lows: dict[ColumnRef, Any] = {}
+    highs: dict[ColumnRef, Any] = {}
+    for part in conjuncts(child):
+        if not isinstance(part, Leaf) or part.column.type is None or part.column.type.kind in _NOT_ORDERED:
+            continue
+        if any(value != value for value in part.literals[:1] + part.literals[-1:]):
+            continue  # NaN has no place among the others here
+        if part.op in _LOWER:
+            lows[part.column] = part.literals[0]
+        if part.op in _UPPER:
+            highs[part.column] = part.literals[-1]
+    return {column: _Span(low, highs[column], number) for column, low in lows.items() if column in highs}

@@ -18,9 +18,8 @@ from paimon_pyds.base.types.kinds import STRING_KINDS, Kind
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql.predicate.compare import compare_literals
-from paimon_pyds.sql.predicate.disjunction import all_of, any_of
+from paimon_pyds.sql.predicate.disjunction import MANY, all_of, any_of
 from paimon_pyds.sql.predicate.like import like_parts
-from paimon_pyds.sql.predicate.ranges import MANY
 from paimon_pyds.sql.predicate.tree import (
     FLIPPED,
     OPPOSITE,
