@@ -6,7 +6,7 @@ Nothing here fails, reads a file or shows a secret; what is long is cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
@@ -107,3 +107,14 @@ def whole_number(text: str) -> int | None:
     """
     found = _WHOLE.fullmatch(text)
     return None if found is None else int(found[1])
+
+
+def table_lines(rows: Sequence[Sequence[str]], words: Container[int] = (0,)) -> Iterator[str]:
+    """Aligned columns: those of words to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            text.ljust(width) if i in words else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from paimon_pyds.base.secrets import UNSEEN, redact, visible
+from paimon_pyds.base.text import table_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,10 +146,10 @@ def text_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _aligned(names: Sequence[str], rows: list[list[str]]) -> None:
-    names = [visible(name) for name in names]
-    widths = [max(len(name), *(len(row[i]) for row in rows), 0) if rows else len(name) for i, name in enumerate(names)]
-    for cells in ([*names], ["-" * w for w in widths], *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+    head = [visible(name) for name in names]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for line in table_lines([head, ["-" * width for width in widths], *rows], words=range(len(head))):
+        print(line)
 
 
 def _whole_text(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paimon_pyds.base.secrets import counted, human_bytes, visible
+from paimon_pyds.base.text import table_lines
 from paimon_pyds.cli import display as show
 from paimon_pyds.cli import parameters as p
 from paimon_pyds.cli.program import index
@@ -216,12 +217,8 @@ def _show_advice(at: Target, report: AdviceReport) -> None:
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; the last one as long as it is."""
-    rows = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
-        print("  ".join([*cells, row[-1]]).rstrip())
+    for line in table_lines([[visible(cell) for cell in row] for row in rows], words=range(len(rows[0]))):
+        print(line)
 
 
 @command(

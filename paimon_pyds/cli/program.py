@@ -15,24 +15,6 @@ if TYPE_CHECKING:
     from paimon_pyds.cli.target import Target
 
 _SECTIONS = ("Arguments", "Options", "Output", "Input", "Shared options")
-_OTHER_COMMANDS = {
-    "scan": "read select query sql head cat export dump", "append": "write insert load import", "merge": "upsert",
-    "overwrite": "replace", "describe": "show schema desc info options", "tables": "ls list databases",
-    "migrate": "convert", "explain": "plan", "compact": "optimize", "drop": "remove rm", "rename": "mv",
-    "snapshots list": "history log", "snapshots rollback": "restore", "snapshots expire": "vacuum",
-    "maintenance verify": "fsck", "maintenance remove-orphan-files": "orphans", "maintenance analyze": "stats",
-    "system read": "files partitions manifests", "index build": "rewrite", "create": "new add", "--version": "version",
-}  # fmt: skip
-"""Our commands, with the names that other tools have for them."""
-_OTHER_OPTIONS = {
-    "--where": "--partitions -f -w", "--columns": "--select -c", "--top-n": "--order-by --sort --order",
-    "--limit": "--head -n", "--input-format": "--format", "--output": "--format --json --csv", "--out": "--file -o",
-    "--snapshot": "--snapshot-id --version", "--timestamp": "--as-of", "--primary-key": "--key --pk",
-    "--partition-by": "--partition --partitioned-by", "--yes": "-y --force --remove", "--verbose": "-v --debug",
-    "--ignore-if-exists": "--if-not-exists --exist-ok --if-missing", "--delimiter": "--sep",
-    "--no-progress": "-q --quiet", "--option": "--property", "--source": "--using", "--catalog": "--warehouse",
-}  # fmt: skip
-"""The same of options."""
 
 
 class Session:
@@ -89,16 +71,11 @@ class Command(click.Command):
         formatter.write("\nExamples:\n" + "".join(f"{wrapped(line)}\n" for line in lines) if lines else "")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        names = {name for param in self.params for name in param.opts}
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if ours := _ours(error.option_name, _OTHER_OPTIONS, names):
-                text = f"No such option {error.option_name!r}. Did you mean {ours!r}?"
-                raise click.NoSuchOption(error.option_name, text, ctx=ctx) from None
-            raise
         except click.UsageError as error:
-            if "--where" in names and "unexpected extra argument" in error.message and set("=<>") & set(error.message):
+            takes_filter = any("--where" in param.opts for param in self.params)
+            if takes_filter and "unexpected extra argument" in error.message and set("=<>") & set(error.message):
                 raise click.UsageError(f"{error.message.rstrip('.')}. Did you mean --where?", ctx) from None
             raise
 
@@ -140,20 +117,11 @@ class Group(click.Group):
         name = args[0]
         if name in self.commands or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        paths = {path: command for path, command in commands(program) if not isinstance(command, Group)}
-        meant = [*difflib.get_close_matches(name, self.commands, 2), *(p for p in paths if p.split()[-1] == name)]
-        if other := _ours(name, _OTHER_COMMANDS, {*paths, "--version"}):
-            meant = [other]
-        if not meant:
-            meant = [p for near in difflib.get_close_matches(name, [p.split()[-1] for p in paths], 1)
-                     for p in paths if p.split()[-1] == near]  # fmt: skip
-        hint = f"Did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else "--help lists the commands."
+        paths = [path for path, command in commands(program) if not isinstance(command, Group)]
+        elsewhere = [path for path in paths if path.split()[-1] == name]
+        meant = elsewhere or difflib.get_close_matches(name, self.commands, 2)
+        hint = f"Did you mean {' or '.join(meant)}?" if meant else "--help lists the commands."
         ctx.fail(f"No such command {name!r}. {hint}")
-
-
-def _ours(name: str, others: dict[str, str], there: set[str]) -> str | None:
-    """Our name for what others call ``name``, where the command has it."""
-    return next((ours for ours, theirs in others.items() if name.lower() in theirs.split() and ours in there), None)
 
 
 def commands(group: Group, above: str = "") -> Iterator[tuple[str, Command | Group]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from paimon_pyds.spark.arrow import check_castable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NAME = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^,.`]*))\s*(?P<end>[.,]|\Z)")
+
 
 def split_names(text: str) -> list[tuple[str, ...]]:
     """``a, b.c, `odd,name` `` → paths. Commas and dots inside back quotes belong to the name.
@@ -21,50 +24,18 @@ def split_names(text: str) -> list[tuple[str, ...]]:
     paths: list[tuple[str, ...]] = []
     steps: list[str] = []
     at = 0
-    while True:
-        at, name = _next_name(text, at)
+    while (found := _NAME.match(text, at)) is not None:
+        name = found["plain"].strip() if found["quoted"] is None else found["quoted"].replace("``", "`")
+        if not name:
+            raise OptionError(f"an empty name in the column list {text!r}")
         steps.append(name)
-        at = _skip_blank(text, at)
-        if at < len(text) and text[at] == ".":
-            at += 1
-            continue
-        paths.append(tuple(steps))
-        steps = []
-        if at == len(text):
+        at = found.end()
+        if found["end"] != ".":
+            paths.append(tuple(steps))
+            steps = []
+        if not found["end"]:
             return paths
-        if text[at] != ",":
-            raise OptionError(f"expected a comma at {text[at:]!r} in the column list {text!r}")
-        at += 1
-
-
-def _next_name(text: str, at: int) -> tuple[int, str]:
-    at = _skip_blank(text, at)
-    if text[at : at + 1] == "`":
-        name = ""
-        while True:
-            end = text.find("`", at + 1)
-            if end < 0:
-                raise OptionError(f"a back quote is not closed in the column list {text!r}")
-            name += text[at + 1 : end]
-            if text[end + 1 : end + 2] != "`":
-                at = end + 1
-                break
-            name += "`"
-            at = end + 1
-    else:
-        end = at
-        while end < len(text) and text[end] not in ",.`":
-            end += 1
-        name, at = text[at:end].strip(), end
-    if not name:
-        raise OptionError(f"an empty name in the column list {text!r}")
-    return at, name
-
-
-def _skip_blank(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+    raise OptionError(f"the column list {text!r} can't be read", hint="such as a, b.c, `odd,name`")
 
 
 def select_columns(fields: Sequence[DataField], paths: Sequence[tuple[str, ...]]) -> tuple[DataField, ...]:

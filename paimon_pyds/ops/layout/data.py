@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import rows_table
 from paimon_pyds.base.records import arrow_struct, dataclass
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
-from paimon_pyds.base.text import one_line
+from paimon_pyds.base.text import one_line, table_lines
 from paimon_pyds.ops.explain.html import FAINT, TRACK, WIDTH, escape, page, picture, piece, wrapping
 
 
@@ -264,17 +264,6 @@ def comparison_lines(comparison: LayoutComparison) -> list[str]:
 
 def _both(before: str, after: str) -> str:
     return f"{before or '-'} / {after or '-'}" if before or after else ""
-
-
-def table_lines(rows: Sequence[Sequence[str]], words: Container[int] = (0,)) -> Iterator[str]:
-    """Aligned columns: those of words to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            text.ljust(width) if i in words else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
 
 
 def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]], notes: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from paimon_pyds.base.options import TableOptions, check_readable
 from paimon_pyds.base.progress import counted as counted_items
 from paimon_pyds.base.records import arrow_struct, dataclass
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
-from paimon_pyds.base.text import one_line
+from paimon_pyds.base.text import one_line, table_lines
 from paimon_pyds.base.types import DataField, arrow_type
 from paimon_pyds.base.types.kinds import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.engine.execution.live_files import live_in, planned_live_files
@@ -33,7 +33,6 @@ from paimon_pyds.engine.write.context import target_file_size
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.index_tools.cost import read_sample, sample_files
 from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter, bound_filters, counted_filters, useful_parts
-from paimon_pyds.ops.layout.data import table_lines
 from paimon_pyds.ops.layout.overlap import KNOWN, NULLS, UNKNOWN, column_bounds
 from paimon_pyds.sql.predicate.tree import Predicate
 

@@ -17,7 +17,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -95,22 +95,10 @@ class MigrationSummary(Summary):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, the files as rows."""
-        plain = (
-            "snapshot_id",
-            "kind",
-            "format",
-            "empty",
-            "left_out",
-            "kept",
-            "links",
-            "dry_run",
-            "seconds",
-            "rows",
-            "bytes",
-        )
-        fields = [field_to_json(column) for column in self.schema.fields]
-        of_schema = {"fields": fields, "partition_by": self.schema.partition_keys}
-        return {**{name: getattr(self, name) for name in plain}, **of_schema, "files": self.files.to_pylist()}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("schema", "files")}
+        columns = [field_to_json(column) for column in self.schema.fields]
+        of_schema = {"fields": columns, "partition_by": self.schema.partition_keys}
+        return {**plain, "rows": self.rows, "bytes": self.bytes, **of_schema, "files": self.files.to_pylist()}
 
     def __str__(self) -> str:
         partitions = len(self.files["partition"].unique())
