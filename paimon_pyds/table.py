@@ -933,7 +933,7 @@ class Table(RowStream):
         return one_line(self, self._last_store.root, branch, "" if self._is_there() else "no table is here any more")
 
     def __str__(self) -> str:
-        from paimon_pyds.ops.explain.table_text import table_text
+        from paimon_pyds.ops.explain.notebook import table_text
 
         return table_text(repr(self), self._last_store)
 

@@ -1,16 +1,16 @@
-"""Tables and scans as notebooks show them: HTML in the manner of explanations (`paimon_pyds.ops.explain.html`).
+"""Tables and scans as notebooks show them, and tables as ``print`` does: HTML in the manner of explanations, and text.
 
-They are made of metadata alone: schema, snapshot, manifest lists, and manifests where these name few files. Where
-something can't be read the HTML says what; nothing raises.
+HTML is made of metadata alone: schema, snapshot, manifest lists, and manifests where these name few files; text of
+schema and snapshot. Where something can't be read the HTML says what; nothing raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_pyds.base.arrays import pc
-from paimon_pyds.base.secrets import counted, human_bytes, redact
+from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
 from paimon_pyds.base.text import files_text, names_text, utc_text
 from paimon_pyds.engine.scan.known_rows import rows_text
 from paimon_pyds.errors import NotFoundError, PaimonError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_pyds.scan import Scan
 
 _MOST_COLUMNS = 40
+"""Columns that are shown."""
 MAX_FILES = 100_000
 """Manifests that name more files are not read: a notebook should not wait."""
 
@@ -167,3 +168,46 @@ def _pairs(lines: Sequence[tuple[str, str]]) -> str:
         if value
     )
     return f'<table style="{TABLE_STYLE}margin-top:6px">{rows}</table>'
+
+
+_LONGEST = 200
+"""Characters of a value that the text shows."""
+
+
+def table_text(head: str, store: TableStore) -> str:
+    """The lines below ``head``: snapshot, rows, keys and columns; what is wrong where they can't be read."""
+    try:
+        schema, snapshot = store.latest_schema(), store.latest_snapshot()
+        lines = [*_fact_lines(schema, snapshot), "columns:", *_column_lines(schema)]
+    except Exception as error:  # noqa: BLE001 - print does not fail
+        message = error.message if isinstance(error, PaimonError) else f"{type(error).__name__} while it was read"
+        lines = [f"it can't be shown: {message}"]
+    return "\n".join([head, *(f"  {_cut(line)}" for line in lines)])
+
+
+def _fact_lines(schema: TableSchema, snapshot: Snapshot | None) -> Iterator[str]:
+    if snapshot is None:
+        yield "snapshot: none, the table was never written"
+    else:
+        yield f"snapshot: {snapshot.id}, {snapshot.commit_kind.value}, {utc_text(snapshot.time_millis)}"
+        yield f"rows: {rows_text(schema, snapshot)}"
+    for what, value in (
+        ("primary key", names_text(schema.primary_keys)),
+        ("partitioned by", names_text(schema.partition_keys)),
+        ("comment", schema.comment),
+    ):
+        if value:
+            yield f"{what}: {value}"
+
+
+def _column_lines(schema: TableSchema) -> Iterator[str]:
+    shown: Sequence[tuple[str, str]] = [(visible(f.name), str(f.type)) for f in schema.fields[:_MOST_COLUMNS]]
+    width = min(max((len(name) for name, _ in shown), default=0), 40)
+    yield from (f"  {name.ljust(width)}  {type_}" for name, type_ in shown)
+    if len(schema.fields) > _MOST_COLUMNS:
+        yield f"  and {len(schema.fields) - _MOST_COLUMNS:,} more: table.schema.fields has them all"
+
+
+def _cut(line: str) -> str:
+    text = visible(redact(line))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
