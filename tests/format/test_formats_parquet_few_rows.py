@@ -27,6 +27,7 @@ from paimon_pyds.format.parquet.pages import decode_picks, heads_one_by_one, pag
 from paimon_pyds.format.parquet.small_pages import has_small_pages, small_pages
 from paimon_pyds.format.parquet.source import ParquetSource
 from paimon_pyds.format.parquet.thrift import I32, STRUCT, encode_struct
+from paimon_pyds.format.parquet.writer import ParquetWriter
 from paimon_pyds.format.threads import all_of
 from paimon_pyds.storage import open_file_io
 from support.data_files import read_file
@@ -310,16 +311,22 @@ def test_small_pages_decoded_whole(
 
 
 def test_which_row_groups_have_small_pages(tmp_path: Path) -> None:
-    """Those in which contexts of zstd take longer than to copy all bytes; of flat columns with a page index."""
-    path, rows = tmp_path / "a.parquet", 60_000
-    table = pa.table({"id": np.arange(rows), "list": pa.array([[1]] * rows)})
+    """Those in which contexts of zstd take longer than to copy all bytes, and than the calls for each column and each
+    part of the rows; of flat columns with a page index."""
+    path, rows, several = tmp_path / "a.parquet", 60_000, [f"c{i}" for i in range(20)]
+    numbers = {name: np.arange(rows) for name in ("id", *several)}
+    table = pa.table({**numbers, "list": pa.array([[1]] * rows)})
     for columns, page_rows, options, small in (
         (["id"], 512, {}, True),
+        (several, 512, {}, True),
+        (several, 512, {"rows_at_once": 100}, False),
+        (several, 60_000, {}, False),
         (["id"], 6_144, {}, False),
         (["id"], 512, {"compression": "snappy"}, False),
         (["id"], 512, {"write_page_index": False}, False),
         (["id", "list"], 512, {}, False),
     ):
+        rows_at_once = options.pop("rows_at_once", rows)
         settings = {"compression": "zstd", "write_page_index": True, "use_dictionary": False, **options}
         pq.write_table(
             table.select(columns), path, data_page_size=page_rows * 8, write_batch_size=page_rows, **settings
@@ -327,7 +334,18 @@ def test_which_row_groups_have_small_pages(tmp_path: Path) -> None:
         io, name = open_file_io(str(path))
         footer = ParquetSource(io, name, path.stat().st_size, ReadCounters()).footer
         chunks = [footer.chunk(0, leaf.index) for leaf in footer.leaves]
-        assert has_small_pages(footer.leaves, chunks) == small
+        assert has_small_pages(footer.leaves, chunks, rows_at_once * 8 * len(columns)) == small
+
+
+def test_one_page_of_few_rows_is_no_small_page(tmp_path: Path) -> None:
+    """Files of ours: their offset indexes end with a checksum, which is no page."""
+    io, path = open_file_io(str(tmp_path / "a.parquet"))
+    fields = from_arrow_schema(pa.schema([("id", pa.int64())]))
+    writer = ParquetWriter(io, path, fields, {})
+    writer.write(pa.record_batch({"id": np.arange(2_000)}))
+    size = writer.close()
+    footer = ParquetSource(io, path, size, ReadCounters()).footer
+    assert not has_small_pages(footer.leaves, [footer.chunk(0, 0)], 8 << 20)
 
 
 @pytest.mark.parametrize(

@@ -259,10 +259,9 @@ class ParquetReader:
         self._counters.rows_decoded += rows
         if task.dropped is not None:
             batch_rows = rows_at_once(batch_rows, rows, sum(chunk.uncompressed_size for chunk in chunks))
-        if has_small_pages(leaves, chunks) and not self._buffer(chunks):
-            sizing = BatchRows(
-                max(batch_rows, _PASS_BATCH_ROWS), rows, min(self._batch_bytes, SMALL_PAGES_BYTES), chunks
-            )
+        at_once = min(self._batch_bytes, SMALL_PAGES_BYTES)
+        if has_small_pages(leaves, chunks, at_once) and not self._buffer(chunks):
+            sizing = BatchRows(max(batch_rows, _PASS_BATCH_ROWS), rows, at_once, chunks)
             decoded = self._by_small_pages(columns, task.group, sizing)
         else:
             sizing = BatchRows(batch_rows, rows, self._batch_bytes, chunks)

@@ -27,24 +27,30 @@ from paimon_pyds.format.threads import all_of
 _AS_STORED = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()})
 _LOCATION_BYTES = 12
 """Bytes of a page in an offset index, about."""
+_INDEX_BYTES = 30
+"""Bytes of an offset index besides its pages: its checksum, mostly."""
 _MOST_ROWS = 3_000
 """Rows of a small page. For pages of 6,144 rows, as written by default, pyarrow is faster: it uses its memory again."""
 _PAGE_MICROS = 10.0
 """Saved for a page of zstd."""
 COPY_MICROS = 0.0002
 """Lost for a byte of any page, which is copied once more."""
+COLUMN_MICROS = 150.0
+"""Lost for the calls that decode some rows of a column."""
 
 
-def has_small_pages(leaves: Sequence[Leaf], chunks: Sequence[Chunk]) -> bool:
-    """Whether decoding these columns of a row group as `small_pages` does is faster, by what the footer says."""
-    saved = 0.0
+def has_small_pages(leaves: Sequence[Leaf], chunks: Sequence[Chunk], bytes_at_once: int) -> bool:
+    """Whether decoding these columns of a row group as `small_pages` does is faster, by what the footer says.
+
+    ``bytes_at_once``: of all columns, those of the rows that are decoded together.
+    """
+    saved, size = 0.0, sum(chunk.uncompressed_size for chunk in chunks)
     for leaf, chunk in zip(leaves, chunks, strict=True):
         if not leaf.flat or chunk.offset_index is None:
             return False
-        pages = chunk.offset_index[1] // _LOCATION_BYTES
-        small = chunk.codec == ZSTD and chunk.values <= _MOST_ROWS * pages
-        saved += _PAGE_MICROS * pages * small - COPY_MICROS * chunk.uncompressed_size
-    return saved > 0
+        pages = max(1, (chunk.offset_index[1] - _INDEX_BYTES) // _LOCATION_BYTES)
+        saved += _PAGE_MICROS * pages * (chunk.codec == ZSTD and chunk.values <= _MOST_ROWS * pages)
+    return saved > COPY_MICROS * size + COLUMN_MICROS * len(leaves) * -(-size // bytes_at_once)
 
 
 def small_pages(
