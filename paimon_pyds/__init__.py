@@ -10,6 +10,7 @@ Everything is imported on first use: `import paimon_pyds` itself costs a millise
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,14 +40,6 @@ _WHERE = {
     "show_progress": "paimon_pyds.base.progress",
 }
 __all__ = sorted([*_WHERE, "__version__", "errors"])
-_ELSEWHERE = {
-    "Table.open(path)": "open load load_table open_table read_table read_paimon get_table DeltaTable",
-    "Table.open(path).append(data)": "write_table write_paimon write_deltalake append insert",
-    "Table.open(path).scan(where)": "scan_paimon scan_table query sql",
-    "Table.create(path, schema)": "create create_table new",
-    "Catalog(warehouse)": "connect load_catalog CatalogFactory warehouse",
-}
-"""What other libraries call it."""
 
 
 if not TYPE_CHECKING:  # checkers see the names above, and no others
@@ -57,8 +50,7 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
             return globals()[name]
         if name in ("errors", "spark", "types"):
             return importlib.import_module(f"paimon_pyds.{name}")
-        hint = next((f": write paimon_pyds.{ours}" for ours, names in _ELSEWHERE.items() if name in names.split()), "")
-        raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}{hint}")
+        raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

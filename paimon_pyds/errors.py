@@ -29,7 +29,7 @@ Each message reads: what happened — where — what to do. Errors pickle (Spark
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from paimon_pyds.base.secrets import redact, visible
 
@@ -267,14 +267,6 @@ def expired_file(
         path=path,
         hint=hint,
     )
-
-
-def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
-    """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries:
-    an attribute of it, or of the ``table.`` that it came from."""
-    kind, ours = type(owner).__name__, elsewhere.get(name, "")
-    hint = f": write {ours if ours.startswith('table.') else f'{kind.lower()}.{ours}'}" if ours else ""
-    return AttributeError(f"{kind} has no {name!r}{hint}", name=name, obj=owner)
 
 
 def columns_text(names: Sequence[str]) -> str:

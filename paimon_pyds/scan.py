@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import empty_table
 from paimon_pyds.base.cache import cached_property, collection_paused
-from paimon_pyds.base.frames import ROWS_ELSEWHERE, RowStream
+from paimon_pyds.base.frames import RowStream
 from paimon_pyds.base.options import (
     Kind,
     TableOptions,
@@ -31,7 +31,7 @@ from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, arrow_schema, fields_named
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
-from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, no_attribute, suggest
+from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.split import METADATA_FIELDS
@@ -58,13 +58,6 @@ SOON_ROWS = 100_000
 
 
 __all__ = ["Scan"]
-_ELSEWHERE = {
-    **ROWS_ELSEWHERE, "columns": "column_names", "dtypes": "arrow_schema", "filter": "where(condition)",
-    "query": "where(condition)", "read": "to_arrow()", "load": "to_arrow()", "select": "table.scan(columns=[…])",
-    "order_by": "table.scan(top_n='id desc, 5')", "sort": "table.scan(top_n='id desc, 5')",
-    "tail": "table.scan(top_n='id desc, 5')",
-}  # fmt: skip
-"""What other libraries call it."""
 
 
 class Scan(RowStream):
@@ -134,12 +127,6 @@ class Scan(RowStream):
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(where)
         self._top_n = None if top_n is None else self._checked_order(top_n)
-
-    if not TYPE_CHECKING:  # checkers know what there is
-
-        def __getattr__(self, name: str) -> Any:
-            """Names that other libraries have for it are answered with ours."""
-            raise no_attribute(self, name, _ELSEWHERE)
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.frames import ROWS_ELSEWHERE, RowStream, row_count, rows_of
+from paimon_pyds.base.frames import RowStream, row_count, rows_of
 from paimon_pyds.base.options.option import (
     columns,
     mapping,
@@ -25,7 +25,7 @@ from paimon_pyds.base.progress import shown
 from paimon_pyds.base.secrets import RedactedDict
 from paimon_pyds.base.text import one_line
 from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema
-from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, SchemaError, no_attribute, suggest
+from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, SchemaError, suggest
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -74,21 +74,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["Table"]
-_ELSEWHERE = {
-    **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
-    "filter": "scan(where)", "where": "scan(where)", "query": "scan(where)", "select": "scan(columns=[…])",
-    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
-    "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots.list()",
-    "vacuum": "snapshots.expire()", "optimize": "compact()", "drop": "maintenance.purge(), or drop it in its catalog",
-    "latest_snapshot": "snapshots.latest()", "current_snapshot": "snapshots.latest()", "version": "snapshots.latest()",
-    "tag": "tags.create(name)", "branch": "branches.create(name)", "files": "system.read('files')",
-    "partitions": "system.read('partitions')", "inspect": "system.read('files')", "location": "path", "name": "path",
-    "comment": "schema.comment", "properties": "options", "metadata": "schema", "fields": "schema.fields",
-    "restore": "snapshots.rollback(snapshot)",
-    "num_rows": "count()", "count_rows": "count()", "to_pyarrow_table": "to_arrow()",
-    "to_torch": "scan().to_torch()", "sort": "scan(top_n=…)",
-}  # fmt: skip
-"""What pandas, Spark, delta-rs and PyIceberg call it."""
 
 
 class Table(RowStream):
@@ -103,12 +88,6 @@ class Table(RowStream):
             text = "a Table is not made by calling the class"
             raise ArgumentTypeError(text, hint="Table.open(path) opens one, Table.create(path, …) makes one")
         self._last_store = store
-
-    if not TYPE_CHECKING:  # checkers know what there is
-
-        def __getattr__(self, name: str) -> Any:
-            """Names that other libraries have for it are answered with ours."""
-            raise no_attribute(self, name, _ELSEWHERE)
 
     @property
     def _store(self) -> TableStore:

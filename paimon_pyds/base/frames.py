@@ -37,14 +37,6 @@ _TAKEN = (
 )
 
 
-ROWS_ELSEWHERE = {
-    "collect": "to_arrow()", "limit": "head(n)", "shape": "count()", "show": "head()", "to_dataset": "to_reader()",
-    "to_df": "to_pandas()", "to_dicts": "to_arrow().to_pylist()", "to_pylist": "to_arrow().to_pylist()",
-    "write_parquet": "to_polars().write_parquet(path)",
-}  # fmt: skip
-"""What pandas, polars, Spark and Arrow call what a table and a scan have."""
-
-
 def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
     """The rows of anything that `rows_of` takes, as record batches.
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_pyds.base.frames import public_names
 from paimon_pyds.base.options.option import Kind, mapping, parse_value, path_like
@@ -27,7 +27,6 @@ from paimon_pyds.errors import (
     OptionError,
     TableNotFoundError,
     UnsupportedError,
-    no_attribute,
     suggest,
 )
 from paimon_pyds.ops.ddl.create import TakeBack, unmade_on_failure
@@ -48,14 +47,6 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import OptionValues, Rows
 
 _HIVE_HINT = "open the table by its path, or the warehouse directory as a catalog; Hive is left out of commits then"
-_ELSEWHERE = {
-    "list_tables": "tables(database)", "list_databases": "databases()", "list_namespaces": "databases()",
-    "load_table": "table(name)", "get_table": "table(name)", "open_table": "table(name)", "read": "table(name)",
-    "table_exists": "exists(name)", "has_table": "exists(name)", "create_namespace": "create_database(name)",
-    "drop_namespace": "drop_database(name)",
-    "create_table_if_not_exists": "create_table(name, …, ignore_if_exists=True)",
-}  # fmt: skip
-"""What PyIceberg, pypaimon and Spark call it."""
 _OPTIONS = {
     "filesystem": ("metastore", "warehouse"),
     "jdbc": (
@@ -153,12 +144,6 @@ class Catalog:
         from paimon_pyds.catalog.config import catalog_options
 
         return cls.open({**catalog_options(name), **(more or {})})
-
-    if not TYPE_CHECKING:  # checkers know what there is
-
-        def __getattr__(self, name: str) -> Any:
-            """Names that other libraries have for it are answered with ours."""
-            raise no_attribute(self, name, _ELSEWHERE)
 
     @property
     def warehouse(self) -> str:
