@@ -42,9 +42,9 @@ def is_legacy(options: Mapping[str, str]) -> bool:
 
 
 def holds_instants(fields: Iterable[DataField], options: Mapping[str, str]) -> bool:
-    """Whether new files of a table are ORC files with instants in them."""
-    is_orc = options.get("file.format", "").strip().lower() == "orc"
-    return is_orc and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
+    """Whether new files of a table have instants in them that may be stored by the clocks of the writer's zone."""
+    traits = traits_of(options.get("file.format", "").strip())
+    return traits.has_clocks and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
 
 
 def has_kind(type_: DataType, *kinds: Kind) -> bool:
@@ -88,6 +88,9 @@ class FormatTraits:
         counts_nested: Java's statistics of a file count the NULLs of nested columns.
         bounds_digits: digits of a second's fraction up to which Java's statistics have bounds of timestamps.
         timestamp_digits: digits of a second's fraction that timestamps may have.
+        has_clocks: instants may be stored by the clocks of the writer's zone (`is_legacy`).
+        ignores_nan: bounds in manifests are those of the files' own statistics, which ignore NaN.
+        magic: the bytes that every file begins with.
         group: what is read of a file at least.
         small_file: bytes of a file up to which it takes longer to open than to decode, and `FileFormat.small_files`
             decodes it; 0 where the format has no such decoder.
@@ -100,6 +103,9 @@ class FormatTraits:
     counts_nested: bool = True
     bounds_digits: int = 9
     timestamp_digits: int = 9
+    has_clocks: bool = False
+    ignores_nan: bool = False
+    magic: bytes = b""
     group: str = "file"
     small_file: int = 0
 
@@ -110,13 +116,16 @@ TRAITS: Mapping[str, FormatTraits] = {
         has_page_statistics=True,
         counts_nested=False,
         bounds_digits=6,
+        magic=b"PAR1",
         group="row groups",
         small_file=128 << 10,
     ),
-    "orc": FormatTraits(trims_char=True, group="stripes"),
-    "avro": FormatTraits(has_statistics=False, timestamp_digits=6, group="blocks"),
+    "orc": FormatTraits(trims_char=True, has_clocks=True, ignores_nan=True, magic=b"ORC", group="stripes"),
+    "avro": FormatTraits(has_statistics=False, timestamp_digits=6, magic=b"Obj\x01", group="blocks"),
 }
 """By the names of formats."""
+CLOCKED = tuple(f".{name}" for name, traits in TRAITS.items() if traits.has_clocks)
+"""How names of files end whose format has clocks."""
 
 
 @dataclass(slots=True)
@@ -365,7 +374,7 @@ def by_name(name: str) -> FileFormat:
     found = _FORMATS.get(name.lower())
     if found is None:
         raise UnsupportedError(
-            f"data files of format {name.lower()!r:.40} are not supported", hint="parquet, orc and avro are"
+            f"data files of format {name.lower()!r:.40} are not supported", hint=f"{', '.join(_FORMATS)} are"
         )
     return found
 

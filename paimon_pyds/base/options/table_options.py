@@ -217,10 +217,6 @@ def check_writable(
         )
     if not (existing_rows and schema.primary_keys):
         _check_buckets(schema, typed)
-    if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
-        raise UnsupportedError(
-            f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
-        )
 
 
 def check_appendable(options: Mapping[str, str]) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import pc
 from paimon_pyds.base.options import check_branch, check_known, check_shape, check_writable
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.context import check_table_files
 from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN, IncomingRows
 from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.format import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
+from paimon_pyds.format import CLOCKED, LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
 from paimon_pyds.metadata.commit_message import CommitMessage
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
@@ -81,8 +80,9 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
     manifests = ManifestReader(store)
     for manifest in manifests.delta(snapshot):
         entries = manifests.added([manifest])
-        entries = entries.filter(pc.ends_with(entries["file_name"], pattern=".orc")).slice(0, 1)
-        for file in planned_files(store, schema, entries):
+        names = enumerate(entries["file_name"].to_pylist())
+        first = next((i for i, name in names if name.endswith(CLOCKED)), entries.num_rows)
+        for file in planned_files(store, schema, entries.slice(first, 1)):
             hints = ReadHints(own, file.instants)
             try:
                 reader = formats.by_path(file.path).open_reader(store.io, file.path, file.size, ReadCounters(), hints)

@@ -33,7 +33,7 @@ from paimon_pyds.engine.scan.planned_files import (
     planned_files,
     renewed_files,
 )
-from paimon_pyds.engine.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, has_orc, left_out, statistics_mask
+from paimon_pyds.engine.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, clocked, left_out, statistics_mask
 from paimon_pyds.engine.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.engine.scan.travel import Additions, Difference, Incremental, TableState
 from paimon_pyds.errors import CorruptFileError
@@ -265,7 +265,7 @@ class Planner:
         if entries is not None:
             return entries
         entries = self.read(kept)
-        if self.settled and has_orc(entries):  # statistics decide how to read instants in these (`instant_bounds`)
+        if self.settled and clocked(entries):  # statistics decide how to read instants in these (`instant_bounds`)
             self.settled = False
             entries = self.read(kept)
         if len(kept) == len(manifests) and self.request.between is None:
@@ -292,7 +292,7 @@ class Planner:
         found = sifted_files(self.reader, manifests, columns, self.passing)
         if found is None:
             return None
-        if self.settled and has_orc(found.entries):
+        if self.settled and clocked(found.entries):
             self.settled = False
             return self.sift(manifests, whole)
         if whole:

@@ -23,7 +23,7 @@ from paimon_pyds.base.row import arities
 from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, timestamp_unit
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, STRING_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.engine.scan.result import SkippedFile
-from paimon_pyds.format import InstantBounds, has_kind, is_legacy, traits_of
+from paimon_pyds.format import CLOCKED, TRAITS, InstantBounds, has_kind, is_legacy, traits_of
 from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
@@ -113,7 +113,9 @@ def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     numbers = (to_numpy(entries.column(name)) for name in ("min_sequence_number", "max_sequence_number"))
     first, last = numbers
     counted = last - first + 1 >= to_numpy(entries.column("row_count"))
-    return np.asarray(counted, np.bool_) & ~is_true(pc.ends_with(entries.column("file_name"), pattern=".orc"))
+    for ignoring in (f".{name}" for name, traits in TRAITS.items() if traits.ignores_nan):
+        counted &= ~is_true(pc.ends_with(entries.column("file_name"), pattern=ignoring))
+    return np.asarray(counted, np.bool_)
 
 
 def statistics_groups(
@@ -181,7 +183,7 @@ def instant_bounds(
 
     ``entries``: manifest entries (`ENTRY_SCHEMA`). ``fields_of``: the columns of a schema id.
     """
-    if not is_legacy(options) or not has_orc(entries):
+    if not is_legacy(options) or not clocked(entries):
         return None
     wanted = {id_: _wanted(fields_of(id_)) for id_ in entries.column("schema_id").unique().to_pylist()}
     if not any(wanted.values()):
@@ -204,13 +206,13 @@ def instant_bounds(
     return found
 
 
-def has_orc(entries: pa.RecordBatch) -> bool:
-    """Whether there are ORC files among those of manifest entries."""
+def clocked(entries: pa.RecordBatch) -> bool:
+    """Whether manifest entries have files whose format has instants by the clocks of a zone."""
     names = entries.column("file_name")
     data, starts, ends = binary_parts(names)
-    if not (data[ends[ends > starts] - 1] == ord("c")).any():
+    if not np.isin(data[ends[ends > starts] - 1], [ord(suffix[-1]) for suffix in CLOCKED]).any():
         return False
-    return any(name.endswith(".orc") for name in names.to_pylist())
+    return any(name.endswith(CLOCKED) for name in names.to_pylist())
 
 
 def _wanted(fields: Sequence[DataField]) -> list[DataField]:

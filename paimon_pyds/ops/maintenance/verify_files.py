@@ -44,7 +44,6 @@ _KEPT = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "row_count", "schema_id", "level", "min_key",
     "max_key", "extra_files", "file_source", "first_row_id",
 )  # fmt: skip
-_MAGICS = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 _READ_TOGETHER = 1 << 20
 """Bytes of an index that are held against their checksums at a time."""
 
@@ -204,7 +203,7 @@ def _verify_data_file(read: ReadSpec, file: PlannedFile, findings: Findings) -> 
         if size != file.size:
             findings.add("file-size", path, f"the file has {size:,} bytes, its manifest says {file.size:,}")
             return
-        magic = _MAGICS.get(path.rpartition(".")[2], b"")
+        magic = formats.traits_of(path).magic
         if io.read_range(path, 0, min(len(magic), size)) != magic:
             findings.add("data-file", path, f"the file does not begin with {magic!r}")
         counted = _row_count(read, file)

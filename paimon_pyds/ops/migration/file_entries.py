@@ -14,7 +14,7 @@ from paimon_pyds.base.types import DataField, DataType, Kind
 from paimon_pyds.base.types.sql_columns import parse_column
 from paimon_pyds.base.zones import clock_now_ms
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.format import LEGACY_TYPE, has_kind
+from paimon_pyds.format import LEGACY_TYPE, holds_instants
 from paimon_pyds.format.statistics import KEY_STATS_EMPTY, ColumnStats, encode_stats, measured, stats_modes
 from paimon_pyds.metadata.manifest import FILE_SOURCE_APPEND, DataFile
 from paimon_pyds.metadata.paths import partition_path
@@ -172,7 +172,7 @@ def _definition(
         raise OptionError("bucket must be -1: files that were written without buckets belong to none")
     if given.get("row-tracking.enabled", "false").strip().lower() == "true":
         raise UnsupportedError("row-tracking.enabled: rows of files of other writers have no row ids")
-    instants = format_ == "orc" and any(has_kind(f.type, Kind.TIMESTAMP_LTZ) for f in fields)
+    instants = holds_instants(fields, {"file.format": format_})
     if instants and given.setdefault(LEGACY_TYPE, "false").strip().lower() != "false":
         raise OptionError(f"{LEGACY_TYPE} must be false: other writers store instants as such")
     return TableDefinition(fresh_ids(fields), partition_by=keys, options=given, comment=comment)

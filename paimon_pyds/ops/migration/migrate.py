@@ -34,6 +34,7 @@ from paimon_pyds.base.types import field_to_json
 from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.engine.execution.executor import Executor, LocalExecutor
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.format import TRAITS
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -50,7 +51,7 @@ from paimon_pyds.storage.transfer import transfer
 _log = logging.getLogger("paimon_pyds.migration")
 _MODES = ("copy", "move", "link")
 _TABLES = ("delta", "iceberg")
-_FORMATS = ("parquet", "orc", "avro", *_TABLES)
+_FORMATS = (*TRAITS, *_TABLES)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -206,7 +207,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         _check_kind(found, format, mode, source_root)
         runs = executor or LocalExecutor()
         plan = plan_table(found, _described(runs, source_io, found), partition_by, option_texts(options), comment)
-        if format in ("parquet", "orc", "avro") and plan.format != format:
+        if format in TRAITS and plan.format != format:
             raise SchemaError(f"the files are of format {plan.format}, not {format}", path=source_root)
         snapshot = None if dry_run else _made(plan, source_io, io, root, call, partial(_transferred, runs, mode))
         kept = _removed(source_io, source_root, plan) if mode == "move" and not dry_run else ()

@@ -292,7 +292,7 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (UnsupportedError, "data-evolution",
      {"options": {"data-evolution.enabled": "true", "row-tracking.enabled": "true"}}),
     (UnsupportedError, "type=object-table", {"options": {"type": "object-table"}}),
-    (UnsupportedError, "file.format=csv", {"options": {"file.format": "csv"}}),
+    (UnsupportedError, "format 'csv' are not supported", {"options": {"file.format": "csv"}}),
     (SchemaError, "Avro has no TIMESTAMP",
      {"fields": _fields(a="TIMESTAMP(9)"), "options": {"file.format": "avro"}}),
     (SchemaError, "no default for INT", {"fields": (DataField(0, "a", parse_type("INT"), default="x"),)}),
