@@ -6,7 +6,6 @@ Addresses are those of Java's drivers: ``jdbc:sqlite:/path``, ``jdbc:postgresql:
 
 from __future__ import annotations
 
-import random
 import re
 import socket
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import names_secret, raise_alone, redact
 from paimon_pyds.base.text import whole_number
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, UnsupportedError, suggest
@@ -55,7 +55,6 @@ _ROLLED_BACK = frozenset({"40001", "40P01", 1213, 1205})
 InnoDB has deadlocks of single inserts, too. (Source: "Locks Set by Different SQL Statements in InnoDB".)"""
 _MADE_MEANWHILE = frozenset({"42P07", "42710"})
 """SQLSTATE of a table, or its type, that another client has just made: ``IF NOT EXISTS`` looks first."""
-_TRIES = 9
 
 
 class _RolledBackError(StorageError):
@@ -135,11 +134,7 @@ class Database:
         """The rows of the last of these statements, which happen all or not at all. Parameters stand as ``?``.
         Raises AlreadyExistsError: a row with this key is there; StorageError: the database failed, or can't be reached.
         """
-        for _ in range(_TRIES):
-            with suppress(_RolledBackError):
-                return self._run(statements)
-            time.sleep(random.uniform(0.001, 0.02))
-        return self._run(statements)
+        return Retry(Pauses(0.02, 0.02, jitter=0.95), 10).call(lambda: self._run(statements), _RolledBackError)
 
     def _run(self, statements: Sequence[tuple[str, Sequence[object]]]) -> list[tuple[Any, ...]]:
         with self._connected() as connection, closing(connection.cursor()) as cursor:
@@ -218,18 +213,18 @@ class Database:
 
     def _once_it_runs(self, connect: Callable[..., Any], driver: Any) -> Any:
         """A connection. A server of PostgreSQL that is starting, or recovering from a crash, is waited for."""
-        end = time.monotonic() + TIMEOUT_SECONDS
+        retry = Retry(Pauses(0.2, 0.2), seconds=TIMEOUT_SECONDS)
         while True:
             try:
                 return connect(**self.arguments)
             except driver.OperationalError:
-                if self.kind != "postgresql" or time.monotonic() > end:
+                if self.kind != "postgresql" or retry.exhausted:
                     raise
                 target = {name: self.arguments[name] for name in ("host", "port", "dbname")}
                 text = driver.conninfo.make_conninfo("", **target, connect_timeout=2)  # others stand still meanwhile
                 if driver.pq.PGconn.ping(text.encode()) != driver.pq.Ping.REJECT:
                     raise
-            time.sleep(0.2)
+            retry.next()
 
     def _cause(self, error: Exception) -> Exception:
         """The error without what must not be shown."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from paimon_pyds.base.options.option import Kind, parse_duration_ms, parse_value
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.catalog.filesystem import FileSystemBackend
@@ -42,7 +43,6 @@ from paimon_pyds.storage import FileIO, Lockable
 
 _log = logging.getLogger("paimon_pyds.catalog")
 _PROPERTIES = "jdbc."
-_FIRST_SLEEP_SECONDS = 0.05
 _WAITS = {"lock-acquire-timeout": "8 min", "lock-check-max-sleep": "8 s"}
 """The options of `CatalogLock.waits`, and their defaults."""
 _LOOK = "SELECT acquired_at, expire_time_seconds FROM paimon_distributed_locks WHERE lock_id = ?"
@@ -311,9 +311,9 @@ class CatalogLock:
     def _acquire(self) -> tuple[object, float]:
         """The time in the row that was made, and that at which it expires by `_now`."""
         timeout, longest = self.waits
-        started, sleep = time.monotonic(), _FIRST_SLEEP_SECONDS
+        retry = Retry(Pauses(0.1, longest), seconds=timeout)
         seen: tuple[Any, ...] | None = None
-        since = started
+        since = retry.began
         while True:
             age = _AGE_SECONDS.get(self.database.kind)
             if age is not None:
@@ -328,13 +328,9 @@ class CatalogLock:
             elif row is not None and now - since > row[1]:
                 self._remove("acquired_at = ?", row[0])
                 continue
-            if now - started > timeout:
-                raise CommitError(
-                    f"the lock {self.name} was not free within {timeout:g} seconds",
-                    hint="another job holds it; lock-acquire-timeout says for how long it may",
-                )
-            sleep = min(sleep * 2, longest)
-            time.sleep(sleep)
+            what = f"the lock {self.name} was not free within {timeout:g} seconds"
+            hint = "another job holds it; lock-acquire-timeout says for how long it may"
+            retry.again(CommitError(what, hint=hint))
 
     def _insert(self) -> object:
         """Make the row; the time in it, or None where another has made one."""

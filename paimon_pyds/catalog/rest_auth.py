@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import OptionError, UnsupportedError
 
@@ -26,7 +27,7 @@ REFRESH_BEFORE_MS = 3_600_000
 _ALGORITHM = "DLF4-HMAC-SHA256"
 _SERVICE = ("DlfNext", "aliyun_v4_request")
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
-READ_AGAIN_SECONDS = (0.1, 0.5, 1.0)
+_READ_AGAIN = Pauses(0.1, 1.0, factor=5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +125,17 @@ class DlfSignature:
 
     def _read_key(self) -> _Key:
         """The key in the token file, which may be half written: it is read again before giving up."""
-        for pause in (*READ_AGAIN_SECONDS, None):
-            try:
-                return _parsed_key(json.loads(Path(self._token_path or "").read_bytes()))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                if pause is None:
-                    fault = OptionError(
-                        f"the token file of the option dlf.token-path can't be read ({type(error).__name__})",
-                        path=self._token_path,
-                        hint="it is JSON with AccessKeyId, AccessKeySecret, SecurityToken and Expiration",
-                    )
-                    raise_alone(fault, scrubbed(error) if isinstance(error, OSError) else None)
-                time.sleep(pause)
-        raise AssertionError
+        faults = (OSError, ValueError, KeyError, TypeError, AttributeError)
+        path = Path(self._token_path or "")
+        try:
+            return Retry(_READ_AGAIN, attempts=4).call(lambda: _parsed_key(json.loads(path.read_bytes())), *faults)
+        except faults as error:
+            fault = OptionError(
+                f"the token file of the option dlf.token-path can't be read ({type(error).__name__})",
+                path=self._token_path,
+                hint="it is JSON with AccessKeyId, AccessKeySecret, SecurityToken and Expiration",
+            )
+            raise_alone(fault, scrubbed(error) if isinstance(error, OSError) else None)
 
 
 def _parsed_key(values: Any) -> _Key:

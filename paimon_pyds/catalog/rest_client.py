@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +15,7 @@ from http.client import HTTPException, InvalidURL
 from typing import Any, TypeVar
 from urllib.parse import quote_plus, urlencode
 
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import counted, raise_alone, redact, visible
 from paimon_pyds.catalog.rest_auth import Authorization, Request
 from paimon_pyds.errors import (
@@ -33,8 +33,7 @@ _TIMEOUT_SECONDS = 60
 _UNANSWERED_SECONDS = 80
 """After which a request is not sent again to a server that does not answer: a silent one gets two requests."""
 MAX_ATTEMPTS = 6
-FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 30.0
+_PAUSES = Pauses(0.5, 30.0, jitter=0.5)
 MAX_ANSWER_SECONDS = 120.0
 _MAX_BYTES = 256 << 20
 _LONGEST_ERROR = 1 << 16
@@ -157,40 +156,38 @@ class RestClient:
 
     def _send(self, request: Request, *, again: bool, tries: int = MAX_ATTEMPTS) -> dict[str, Any]:
         unanswered, begin = False, time.monotonic()
-        until = begin + _UNANSWERED_SECONDS
-        for number in range(1, tries + 1):
+        retry = Retry(_PAUSES, tries, _UNANSWERED_SECONDS)
+        while True:
             try:
-                return self._once(request, min(_TIMEOUT_SECONDS, max(until - time.monotonic(), 1)))
+                return self._once(request, retry.began + _UNANSWERED_SECONDS)
             except urllib.error.HTTPError as error:
                 with error:
                     if unanswered and request.method == "DELETE" and error.code == 404:
                         return {}
-                    if error.code not in _BUSY or number == tries:
+                    if error.code not in _BUSY or retry.count == tries:
                         repeated = unanswered and error.code in (404, 409)
                         raise_alone(self._error(error, "; an earlier try may have done it" if repeated else ""))
                     unanswered, pause = True, _seconds(error.headers.get("Retry-After"))
-                    until, reason = time.monotonic() + _UNANSWERED_SECONDS, f"is busy (status {error.code})"
+                    retry.began, reason = time.monotonic(), f"is busy (status {error.code})"
             except (OSError, HTTPException) as error:
-                reason, now = f"did not answer a {request.method} ({self._clean(error)})", time.monotonic()
-                if not again or number == tries or now >= until:
+                reason, waited = f"did not answer a {request.method} ({self._clean(error)})", time.monotonic() - begin
+                if not again or retry.exhausted:
                     fault = UnansweredError(
-                        f"the catalog {reason}: {counted(number, 'try', 'tries')} in {now - begin:.0f} s",
+                        f"the catalog {reason}: {counted(retry.count, 'try', 'tries')} in {waited:.0f} s",
                         path=self.uri,
                         hint="check the address and the network"
                         + ("" if again else ", and whether it was done, before you do it again"),
                     )
                     raise_alone(fault)
                 unanswered, pause = True, None
-            backoff = min(FIRST_PAUSE_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
-            pause = backoff * random.uniform(0.5, 1) if pause is None else pause
+            pause = _PAUSES.after(retry.count) if pause is None else pause
             _log.warning(
-                "the catalog %s: try %d of at most %d in %.1f s (%s)", visible(reason), number + 1, tries, pause,
+                "the catalog %s: try %d of at most %d in %.1f s (%s)", visible(reason), retry.count + 1, tries, pause,
                 redact(self.uri),
             )  # fmt: skip
-            time.sleep(pause)
-        raise AssertionError
+            retry.next(pause)
 
-    def _once(self, request: Request, timeout: float) -> dict[str, Any]:
+    def _once(self, request: Request, until: float) -> dict[str, Any]:
         query = f"?{urlencode(request.query)}" if request.query else ""
         headers = {**self.headers, "Accept": "application/json", **self._authorization.headers(request)}
         if request.body is not None:
@@ -199,7 +196,7 @@ class RestClient:
             sent = urllib.request.Request(
                 self.uri + request.path + query, request.body, headers=headers, method=request.method
             )
-            response = _OPENER.open(sent, timeout=timeout)
+            response = _OPENER.open(sent, timeout=min(_TIMEOUT_SECONDS, max(until - time.monotonic(), 1)))
         except (ValueError, InvalidURL):  # their texts hold the token
             fault = OptionError(
                 "the request can't be sent: the uri, the token or a header has a character that is not allowed there",
@@ -271,4 +268,4 @@ def segment(name: str) -> str:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    return min(float(retry_after), _LONGEST_PAUSE_SECONDS) if retry_after and retry_after.isdecimal() else None
+    return min(float(retry_after), _PAUSES.longest) if retry_after and retry_after.isdecimal() else None

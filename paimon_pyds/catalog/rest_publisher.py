@@ -8,7 +8,6 @@ as its number and its manifest list identify it: after a lost answer the snapsho
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import grouped, pc, scalar
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.row import decode_row
 from paimon_pyds.base.zones import local_instant_ms
 from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, UnansweredError, segment
@@ -31,7 +31,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_names
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore
 
-PAUSES_SECONDS = (0.2, 1.0, 3.0)
+_PAUSES = Pauses(0.2, 3.0, factor=5.0)
 
 
 class RestPublisher:
@@ -79,7 +79,8 @@ class RestPublisher:
         if latest is not None and latest.uuid is not None:
             body["baseSnapshotUuid"] = latest.uuid
         reason: PaimonError | None = None
-        for pause in (*PAUSES_SECONDS, None):
+        retry = Retry(_PAUSES, attempts=4)
+        while True:
             success, error = _sent(client, path, body)
             if success:
                 return True
@@ -96,14 +97,11 @@ class RestPublisher:
                 return there
             if reason is None:
                 return False
-            if pause is None:
-                break
-            time.sleep(pause)
-        raise CommitOutcomeUnknownError(
-            f"the catalog did not say whether snapshot {snapshot.id} was published ({reason})",
-            path=store.root,
-            hint="look at the table's snapshots before writing again; the files were not removed",
-        ) from reason
+            if retry.exhausted:
+                what = f"the catalog did not say whether snapshot {snapshot.id} was published ({reason})"
+                hint = "look at the table's snapshots before writing again; the files were not removed"
+                raise CommitOutcomeUnknownError(what, path=store.root, hint=hint) from reason
+            retry.next()
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
         """See `SnapshotPublisher`. The server publishes one at a time."""

@@ -8,11 +8,11 @@ CatalogBranchManager and RESTApi.)
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.types import (
     ArrayType,
     AtomicType,
@@ -48,7 +48,7 @@ _MISSING: dict[str, type[NotFoundError]] = {
     "TAG": TagNotFoundError,
     "SNAPSHOT": SnapshotNotFoundError,
 }
-PAUSES_SECONDS = (0.5, 2.0, 8.0, 20.0)
+_PAUSES = Pauses(0.5, 20.0, factor=4.0)
 """Between tries of a change where the server is busy, and does not say for how long."""
 _RENAMED = ("fields.", "bucket-key", "sequence.field")
 
@@ -115,7 +115,8 @@ class RestTable(RestPublisher):
             PaimonError: it refuses.
         """
         client = self._connected(store)
-        for pause in (*PAUSES_SECONDS, None):
+        retry = Retry(_PAUSES, attempts=5)
+        while True:
             try:
                 if body is None:
                     client.delete(self._path(store) + path)
@@ -126,13 +127,13 @@ class RestTable(RestPublisher):
             except UnansweredError as error:
                 if done():
                     return
-                if pause is None or not error.busy:
+                if retry.exhausted or not error.busy:
                     raise CommitOutcomeUnknownError(
                         f"the catalog did not say whether it changed the table ({error})",
                         path=store.root,
                         hint="look at the table's columns, branches and snapshots before doing it again",
                     ) from error
-                time.sleep(pause if error.pause is None else error.pause)
+                retry.next(error.pause)
             except MissingResourceError as error:
                 if not error.resource:
                     raise _too_old(store) from error

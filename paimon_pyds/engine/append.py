@@ -232,7 +232,7 @@ def commit_messages(
         if overwrite is None and changes is None:
             check_appendable(table_options)
         buckets = _in_real_buckets(store, table_options, buckets, options)
-        retries = Retries.of(table_options)
+        retries = Retries(table_options)
         while True:
             buckets = made = _in_newest_places(store, buckets, overwrite, changes, options)
             parts: list[str] = []

@@ -7,7 +7,6 @@ schemas under the same numbers, so each operation reads one of them again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import RedactedDict, counted
 from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, column_named, field_from_json, field_to_json, walk_fields
@@ -41,7 +41,7 @@ _MEMBERS = frozenset({
     "version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis",
 })  # fmt: skip
 T = TypeVar("T")
-READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
+_READ_AGAIN = Pauses(0.02, 0.1, factor=2.5)
 """Pauses before a schema file that is not whole yet is read again."""
 
 
@@ -358,12 +358,7 @@ class SchemaStore:
 
     def parse_file(self, path: str, parse: Callable[[bytes, str], T]) -> T:
         """Parse a small file. Storage without atomic creation may show it half written: look again before giving up."""
-        for pause in READ_AGAIN_SECONDS:
-            try:
-                return parse(self.ask("read_bytes", path), path)
-            except CorruptFileError:
-                time.sleep(pause)
-        return parse(self.io.read_bytes(path), path)
+        return Retry(_READ_AGAIN, 4).call(lambda: parse(self.ask("read_bytes", path), path), CorruptFileError)
 
     def file_numbers(self, directory: str, prefix: str) -> list[int]:
         """The numbers of the files of a directory that are named by a prefix and a number, ascending."""

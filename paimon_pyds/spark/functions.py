@@ -104,7 +104,7 @@ def _saved(df: DataFrame, path: str, mode: str, options: Mapping[str, str]) -> P
     """Write the rows; again where keys had to be looked for, and another commit has written some of them meanwhile."""
     from paimon_pyds.engine.commit.publisher import Retries
 
-    retries = Retries.of(TableOptions(options))
+    retries = Retries(TableOptions(options))
     while True:
         ready = prepared(df, {**options, "path": path}, mode)
         writer = ready.rows.write.format("paimon_pyds").mode(mode)
@@ -117,8 +117,7 @@ def _saved(df: DataFrame, path: str, mode: str, options: Mapping[str, str]) -> P
         except Exception as error:
             if not ready.places_keys or CommitConflictError.__name__ not in str(error) or retries.exhausted:
                 raise
-        retries.pause()
-        retries.count += 1
+        retries.next()
 
 
 def _option_text(name: str, value: Any) -> str:

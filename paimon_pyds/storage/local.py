@@ -15,7 +15,6 @@ import errno
 import functools
 import io
 import os
-import random
 import shutil
 import stat
 import threading
@@ -29,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import AlreadyExistsError, StorageError
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, storage_error, storage_faults
@@ -481,20 +481,20 @@ def _take_lock(lock: str, path: str) -> bool:
 
     now = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
     holder = f"process {os.getpid()} on {socket.gethostname()} since {now}"
-    deadline = time.monotonic() + LOCK_SECONDS
+    retry = Retry(Pauses(0.05, 0.05, jitter=0.8), seconds=LOCK_SECONDS)
     while True:
         with suppress(FileExistsError):
             write_new(lock, holder.encode())
             return True
         if os.path.lexists(path):
             return False
-        if time.monotonic() > deadline:
+        if retry.exhausted:
             raise StorageError(
                 f"can't write: {_holder_of(lock)} holds the lock of a file that it didn't create",
                 path=path,
                 hint=f"if that process runs no more, remove {lock} and write again; reading goes on meanwhile",
             )
-        time.sleep(random.uniform(0.01, 0.05))
+        retry.next()
 
 
 def _holder_of(lock: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import re
 import time
 import uuid
@@ -24,6 +23,7 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions
 
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import raise_alone, redact
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -280,16 +280,14 @@ class ObjectStoreFileIO(RemoteFileIO):
         StorageError: the store does not answer listings with lists."""
         if self._kind not in S3_LIKE:
             return True
-        for pause in self._pauses():
+        retry = self._retry()
+        while True:
             self.counts.add()
             with suppress(NoListError):
                 return is_whole(store, key, names, self._witness(path))
-            time.sleep(pause)
-        raise StorageError(
-            "can't list: what the store answers is no list, as objects that are there are missing in it",
-            path=path,
-            hint="check the endpoint: a proxy or a console may answer there; else try again",
-        )
+            what = "can't list: what the store answers is no list, as objects that are there are missing in it"
+            hint = "check the endpoint: a proxy or a console may answer there; else try again"
+            retry.again(StorageError(what, path=path, hint=hint))
 
     def _witness(self, path: str) -> Witness:
         bucket = "/".join(path.split("/", 3)[:3])
@@ -318,7 +316,8 @@ class ObjectStoreFileIO(RemoteFileIO):
         if not _conditional[self._identity]:
             return self._create_under_lock(path, data)
         unsettled: StorageError | None = None
-        for pause in self._pauses():
+        retry = self._retry()
+        while True:
             try:
                 return self._create(path, data) or (unsettled is not None and self.read_bytes(path) == data)
             except _UnknownOutcomeError as error:
@@ -328,16 +327,10 @@ class ObjectStoreFileIO(RemoteFileIO):
             except StorageError:
                 if unsettled is None:
                     raise
-            time.sleep(pause)
-        raise _unknown_outcome(path, unsettled)
+            retry.again(_unknown_outcome(path, unsettled))
 
-    def _pauses(self) -> Iterator[float]:
-        """Seconds to wait after each try of a put, as long as it may be tried."""
-        deadline = time.monotonic() + self._timeouts["retry_timeout"]
-        for attempt in range(_TRIES):
-            yield random.uniform(0.5, 1) * 0.1 * 2**attempt
-            if time.monotonic() > deadline:
-                return
+    def _retry(self) -> Retry:
+        return Retry(Pauses(0.1, 1.6, jitter=0.5), _TRIES, self._timeouts["retry_timeout"])
 
     def _create(self, path: str, data: bytes) -> bool:
         """One put; False when the object is there. Raises StorageError, _UnknownOutcomeError."""
@@ -362,20 +355,19 @@ class ObjectStoreFileIO(RemoteFileIO):
     def _probe(self, directory: str) -> bool:
         """Whether the store keeps an object that it is to create only if absent. Raises StorageError: it didn't say."""
         path = f"{directory}/.probe.{uuid.uuid4()}.tmp"  # a name that the search for orphans knows
-        fault: StorageError | None = None
+        retry = self._retry()
         try:
             self.replace(path, b"")
-            for pause in self._pauses():
+            while True:
                 try:
                     return not self._create(path, b"")
                 except _UnknownOutcomeError as error:
                     if error.refused:
                         return False
                     fault = error.storage_error
-                time.sleep(pause)
+                retry.again(fault)
         finally:
             discard(self, [path])
-        raise fault or StorageError("can't write: no request was sent to the store", path=path)
 
     def with_lock(self, lock: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> ObjectStoreFileIO:
         """See `Lockable`. Copies for other processes have no lock."""

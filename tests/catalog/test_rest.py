@@ -18,7 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.catalog import Catalog, rest_auth, rest_client, rest_publisher, rest_table
+from paimon_pyds.base.retry import Pauses
+from paimon_pyds.catalog import Catalog, rest_client, rest_publisher
 from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature, Request
 from paimon_pyds.catalog.rest_client import RestClient
 from paimon_pyds.errors import (
@@ -46,10 +47,8 @@ SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_client, "FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(rest_publisher, "PAUSES_SECONDS", (0.001, 0.001))
-    monkeypatch.setattr(rest_table, "PAUSES_SECONDS", (0.001, 0.001))
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
 
 
 @pytest.fixture
@@ -393,7 +392,6 @@ def test_pages_without_an_end(catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("status", ["200 OK", "500 Oh"])
 def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
     monkeypatch.setattr(rest_client, "MAX_ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr(rest_client, "MAX_ATTEMPTS", 1)
     listening = socket.create_server(("127.0.0.1", 0))
 
     def drip() -> None:
@@ -486,7 +484,7 @@ def test_changes_that_a_busy_server_puts_off(
     table = catalog.create_table("shop.t", rows(0))
     table.append(rows(2))
     waited: list[float] = []
-    monkeypatch.setattr(rest_table.time, "sleep", waited.append)
+    monkeypatch.setattr(time, "sleep", waited.append)
     for change in (
         lambda: table.alter({"file.format": "orc"}),
         lambda: table.tags.create("one", 1),
@@ -628,8 +626,7 @@ def test_the_signature_of_a_request() -> None:
     )
 
 
-def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_auth, "READ_AGAIN_SECONDS", (0.0,))
+def test_signatures_follow_the_file_of_the_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     signature = DlfSignature("cn-hangzhou", None, str(path))
     request, now = Request("GET", "/v1/databases", {"k": "v"}), datetime(2025, 4, 16, 3, 44, 46, tzinfo=UTC)

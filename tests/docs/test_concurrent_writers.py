@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.base.types.sql_columns import parse_columns
-from paimon_pyds.engine.commit import publisher
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
@@ -217,7 +217,7 @@ def _meetings(first: str) -> Iterator[_Meeting]:
 
 @pytest.mark.parametrize("first", OPERATIONS)
 def test_two_that_meet_are_as_one_after_the_other(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     for meeting in _meetings(first):
         for at in sampled(range(meeting.calls), 2):
             meeting.check(at)
@@ -228,7 +228,7 @@ def test_two_that_meet_are_as_one_after_the_other(first: str, monkeypatch: pytes
 def test_keys_are_looked_for_in_the_newest_snapshot_where_theirs_goes(
     first: str, second: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     io, moments = BesideIO(dict(_made("dynamic buckets")), None, lambda: None), list[int]()
     METADATA_CACHE.clear()
     with monkeypatch.context() as patch:
@@ -245,7 +245,7 @@ def test_keys_are_looked_for_in_the_newest_snapshot_where_theirs_goes(
 
 @pytest.mark.parametrize(("first", "second"), MEETINGS)
 def test_each_error_of_the_page_comes_about(first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     with_key = "maintenance.rescale" in (first, second) or (first, second) == ("append", "alter")
     meeting = _Meeting("fixed buckets" if with_key else "append", first, second)
     assert any(MEETINGS[first, second][1] in meeting.check(at) for at in range(meeting.calls))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.catalog import rest_client, rest_publisher, rest_table
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.errors import PaimonError
 from support.effort import LONG, SEED
@@ -89,10 +89,8 @@ class _Lying(RestCatalogServer):
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_client, "FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(rest_publisher, "PAUSES_SECONDS", (0.001,))
-    monkeypatch.setattr(rest_table, "PAUSES_SECONDS", (0.001,))
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
 
 
 def _ends_well(call: str, catalog: Callable[[], pp.Catalog]) -> None:

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.format.threads import _pool
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata import schema as schema_store
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from support.effort import LONG, SEED, sampled
 from support.faults_io import BEFORE, FaultyIO, full_disk
@@ -54,9 +54,9 @@ Answer = list[str] | PaimonError
 
 
 @pytest.fixture(autouse=True)
-def no_second_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged snapshot is looked at several times, as it may be half written; here once will do."""
-    monkeypatch.setattr(schema_store, "READ_AGAIN_SECONDS", ())
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged snapshot is read several times, as it may be half written; here without a pause."""
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
 
 
 @pytest.fixture(params=TABLES, ids=["-".join(t) for t in TABLES])

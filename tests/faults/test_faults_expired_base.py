@@ -12,8 +12,8 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.base.types import from_arrow_schema
-from paimon_pyds.engine.commit import publisher
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
 from paimon_pyds.errors import CommitError
@@ -187,7 +187,7 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], Any], Callable[[Rows], Rows], 
     ("operation", "kind"), [(operation, kind) for operation, (*_, kinds) in _OPERATIONS.items() for kind in kinds]
 )
 def test_starts_over(operation: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     call, after, _ = _OPERATIONS[operation]
     start = _START | (_WAITING if kind == "keys that wait" else {})
     moved = operation not in _OF_PLACES

@@ -151,7 +151,7 @@ def test_a_half_written_snapshot_is_looked_at_again(store: TableStore, monkeypat
     path = Path(store.paths.snapshot(2))
     text = snapshot_to_json(_snapshot(2)).encode()
     path.write_bytes(text[:50])
-    monkeypatch.setattr("paimon_pyds.metadata.schema.time.sleep", lambda _: path.write_bytes(text))
+    monkeypatch.setattr("time.sleep", lambda _: path.write_bytes(text))
     assert store.snapshot(2) == _snapshot(2)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.engine.append import commit_messages
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.engine.execution.writing import write_context
@@ -27,7 +28,6 @@ from paimon_pyds.errors import (
 from paimon_pyds.keys.bucket import bucket_of
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.ops.rescale import rescale as module
 from support.compaction import VECTORS, Meanwhile, data_files, index_entries, latest, live
 from support.effort import sampled
 from support.executors import Pickling
@@ -266,7 +266,7 @@ def test_a_failure_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytes
 
 def test_endless_writers_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _make(tmp_path, 2, key=True)
-    monkeypatch.setattr(module.Retries, "pause", lambda self: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     options = {"commit.max-retries": "2"}
     with pytest.raises(CommitConflictError, match="changed by another commit"):
         table.maintenance.rescale(4, executor=Meanwhile(lambda: table.append(_rows(0, 2)), times=99), options=options)

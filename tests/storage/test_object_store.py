@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.catalog import jdbc
 from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import (
@@ -32,7 +33,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.ops.maintenance import orphan_tasks
-from paimon_pyds.storage import FileIO, object_store, open_file_io
+from paimon_pyds.storage import FileIO, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
 from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving
@@ -52,7 +53,7 @@ def one_server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def server(one_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(object_store.time, "sleep", lambda _: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     METADATA_CACHE.clear()
     yield one_server
     one_server.fail, one_server.status = (lambda *_: None), "503 Slow Down"

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.storage import object_store, open_file_io
+from paimon_pyds.storage import open_file_io
 from support import servers
 from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving
@@ -52,7 +53,7 @@ def one_store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 @pytest.fixture
 def store(one_store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setattr(object_store.time, "sleep", lambda _: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     METADATA_CACHE.clear()
     yield replace(one_store, root=f"{one_store.root}/{uuid.uuid4().hex[:8]}")
     one_store.server.fail = lambda *_: None

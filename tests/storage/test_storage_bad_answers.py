@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import object_store, open_file_io, whole_listing
@@ -27,7 +28,7 @@ DATA = os.urandom(1 << 20) * 12
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(object_store.time, "sleep", lambda _: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     with serving() as running:
         yield running
 

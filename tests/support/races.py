@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.engine.commit import publisher
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.metadata.store import TableStore
 from support.victims import started
 
@@ -27,7 +27,7 @@ def race(monkeypatch: pytest.MonkeyPatch, theirs: Callable[[], Any], times: int 
         return create(self, snapshot)
 
     monkeypatch.setattr(TableStore, "try_create_snapshot", late)
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     return came
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from paimon_pyds.engine.commit import publisher
+from paimon_pyds.base.retry import Pauses
 from support.faults_io import AFTER, BEFORE, HALF, FaultyIO, full_disk
 from support.memory_io import MemoryIO
 
@@ -136,6 +136,6 @@ def repeatable(seed: str) -> Iterator[None]:
     rng = random.Random(seed)
     with (
         mock.patch.object(uuid, "uuid4", side_effect=lambda: uuid.UUID(int=rng.getrandbits(128), version=4)),
-        mock.patch.object(publisher.time, "sleep"),
+        mock.patch.object(Pauses, "after", return_value=0.0),
     ):
         yield

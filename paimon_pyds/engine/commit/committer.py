@@ -108,7 +108,7 @@ def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None
     """Commit again what another writer replaced since it was published here."""
     again = _Commit(store, lost, options, replaced=True)
     try:
-        again.look_again(store.latest_schema(), Retries.of(options))
+        again.look_again(store.latest_schema(), Retries(options))
         snapshot = again.run()
     except CommitConflictError as error:
         raise CommitError(
@@ -138,7 +138,7 @@ class _Commit:
         return self.changes.increments[0]
 
     def run(self) -> Snapshot | None:
-        retries, publisher = Retries.of(self.options), publisher_of(self.store)
+        retries, publisher = Retries(self.options), publisher_of(self.store)
         while True:
             self.written = []
             with removing_unpublished(self.clean):
@@ -172,13 +172,8 @@ class _Commit:
     def look_again(self, schema: TableSchema, retries: Retries) -> None:
         """Before a commit that may have been visible is made again: a rollback may have removed its files."""
         while rolling_back_to(self.store):
-            retries.again(
-                CommitConflictError(
-                    "a rollback of the table is running, and removes files",
-                    path=self.store.root,
-                    hint="write the rows again after its end",
-                )
-            )
+            what = "a rollback of the table is running, and removes files"
+            retries.again(CommitConflictError(what, path=self.store.root, hint="write the rows again after its end"))
         self.earlier.look_again(schema)
 
     def again(self, retries: Retries) -> None:

@@ -10,11 +10,9 @@ success, by which time a replacement has nearly always happened, and the next co
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
 from typing import TypeVar
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array, pc
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.errors import (
     AlreadyCommittedError,
@@ -296,55 +295,21 @@ def removing_unpublished(remove: Callable[[], None]) -> Iterator[None]:
         raise
 
 
-@dataclass(slots=True)
-class Retries:
-    """The tries of one operation.
+class Retries(Retry):
+    """The attempts of an operation on a table: as many as its ``options`` ``commit.*`` say, and one without options."""
 
-    Attributes:
-        limit: how often it may start over.
-        options: for how long to wait between two tries, and ``commit.timeout``; None for no wait.
-        count: the number of the try that runs, from 1.
-    """
-
-    limit: int = 0
-    options: TableOptions | None = None
-    count: int = 1
-    _started: float = field(default_factory=time.monotonic)
-
-    @staticmethod
-    def of(options: TableOptions) -> Retries:
-        """As often as ``commit.max-retries`` says."""
-        retries = Retries()
-        retries.go_by(options)
-        return retries
+    def __init__(self, options: TableOptions | None = None) -> None:
+        super().__init__(attempts=1)
+        if options is not None:
+            self.go_by(options)
 
     def go_by(self, options: TableOptions) -> None:
-        """From now on as often, and with such waits, as these options say."""
-        self.limit, self.options = int(options.get("commit.max-retries")), options
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether there is no further try."""
-        timeout = None if self.options is None else self.options.get("commit.timeout")
-        return self.count > self.limit or (timeout is not None and (time.monotonic() - self._started) * 1000 > timeout)
-
-    def again(self, error: PaimonError) -> None:
-        """Wait, and begin the next attempt; raise the error of this attempt if it was the last one."""
-        self.wait(error)
-        self.count += 1
-
-    def wait(self, error: PaimonError) -> None:
-        """Wait for the next try, which the caller counts when it begins; otherwise as `again`."""
-        if self.exhausted:
-            raise error
-        self.pause()
-
-    def pause(self) -> None:
-        """Wait for a random time that grows with the tries: ``commit.min-retry-wait`` to ``commit.max-retry-wait``."""
-        if self.options is not None:
-            low = float(self.options.get("commit.min-retry-wait"))
-            ceiling = min(float(self.options.get("commit.max-retry-wait")), low * 2 ** min(self.count, 16))
-            time.sleep(random.uniform(low / 2, ceiling) / 1000)
+        """From now on as often, for as long, and with such pauses as these options say."""
+        least, longest = (float(options.get(f"commit.{which}-retry-wait")) / 1000 for which in ("min", "max"))
+        timeout = options.get("commit.timeout")
+        self.attempts = int(options.get("commit.max-retries")) + 1
+        self.pauses = Pauses(2 * least, longest, least=least / 2)
+        self.seconds = None if timeout is None else timeout / 1000
 
 
 def on_newest(

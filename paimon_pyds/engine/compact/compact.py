@@ -194,8 +194,7 @@ class _Run:
                 left = self.dry(plan) if options.dry_run else self.once(plan)
                 if not left or retries.exhausted:
                     return
-                retries.pause()
-                retries.count += 1
+                retries.next()
 
         on_newest(self.store, once, options.options)
 

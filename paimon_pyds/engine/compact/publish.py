@@ -15,9 +15,10 @@ from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import array, one_batch, pc
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Retry
 from paimon_pyds.engine.commit import Changes, Increment, VectorPlace, commit
 from paimon_pyds.engine.commit.manifests import identities
-from paimon_pyds.engine.commit.publisher import Retries, removing_unpublished
+from paimon_pyds.engine.commit.publisher import removing_unpublished
 from paimon_pyds.engine.compact.append_plan import LiveFile, Plan, Vector, vectors_of
 from paimon_pyds.engine.compact.key_plan import changed_levels
 from paimon_pyds.engine.compact.task import CompactResult
@@ -61,7 +62,7 @@ def publish(
         CommitError: not published; the caller removes the data files.
         CommitOutcomeUnknownError: the storage did not say; all files must stay.
     """
-    left, state, retries = list(results), _State(plan.snapshot, plan.vectors), Retries(_CONFLICTS)
+    left, state, retries = list(results), _State(plan.snapshot, plan.vectors), Retry(attempts=_CONFLICTS + 1)
     while left:
         files = _vector_files(store, plan, state.snapshot)
         fresh = files.write(_vector_changes(plan, left, state))

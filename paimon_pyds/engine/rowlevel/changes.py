@@ -36,6 +36,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import array, pc
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Retry
 from paimon_pyds.base.secrets import human_bytes
 from paimon_pyds.base.text import Summary, counts_text, summary_text
 from paimon_pyds.engine.commit import Changes, VectorPlace, commit, increments_of
@@ -163,7 +164,7 @@ class Published:
     files_removed: int
 
 
-def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Executor | None = None) -> Published:
+def publish(target: RowTarget, edits: RowEdits, retries: Retry, executor: Executor | None = None) -> Published:
     """Publish the edits as one snapshot.
 
     ``target``: the state of the table that the edits were made from. ``executor``: looks through files that other
@@ -182,8 +183,10 @@ def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Exec
             with removing_unpublished(partial(discard, target.store.io, vectors.paths)):
                 snapshot = commit(target.store, attempt.changes(vectors), target.options)
             return Published(snapshot, vectors, attempt.files_removed)
-        except CommitConflictError as error:
-            retries.wait(error)
+        except CommitConflictError:
+            if retries.exhausted:
+                raise
+            retries.pause()
         now = RowTarget(target.store, target.given, target.store.latest_snapshot())
         attempt = _Attempt(target, now, edits, executor)
         retries.count += 1

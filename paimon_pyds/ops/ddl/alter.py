@@ -23,8 +23,8 @@ from paimon_pyds.base.options import (
     stored_options,
 )
 from paimon_pyds.base.options.option import comma_separated, mapping, option_texts, refused_argument, text, texts
+from paimon_pyds.base.retry import Retry
 from paimon_pyds.base.types import DataField
-from paimon_pyds.engine.commit.publisher import Retries
 from paimon_pyds.engine.scan.planned_files import deletion_files
 from paimon_pyds.errors import CommitError, OptionError
 from paimon_pyds.format import LEGACY_TYPE, holds_instants
@@ -107,7 +107,7 @@ def alter_table(
     unset = tuple(texts("unset_options", unset_options))
     check_no_secrets(options)
     options = stored_options(options)
-    retries = Retries(_RETRIES)
+    retries = Retry(attempts=_RETRIES + 1)
     while True:
         old = store.latest_schema()
         new = _altered(old, changes, added, options, unset, has_snapshots=store.latest_snapshot_id() is not None)

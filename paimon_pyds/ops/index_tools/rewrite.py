@@ -19,6 +19,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array, pc
 from paimon_pyds.base.options import TableOptions, check_branch, check_writable
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Retry
 from paimon_pyds.base.secrets import counted, human_bytes
 from paimon_pyds.base.text import Summary, counts_text, summary_text
 from paimon_pyds.engine.commit import Changes, Increment, commit
@@ -303,7 +304,7 @@ def _publish(
     store: TableStore, entries: pa.RecordBatch, changed: Sequence[RewriteResult], options: TableOptions
 ) -> tuple[Snapshot | None, Sequence[RewriteResult]]:
     """Commit what changed, without files that other commits removed concurrently; return the published results."""
-    left, retries = list(changed), Retries(_CONFLICTS)
+    left, retries = list(changed), Retry(attempts=_CONFLICTS + 1)
     while left:
         before = entries.take(array([r.number for r in left], pa.int64()))
         rewritten = Increment(kind=CommitKind.COMPACT, deleted=before, replacements=_with_containers(before, left))

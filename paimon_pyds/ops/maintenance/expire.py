@@ -42,8 +42,8 @@ from paimon_pyds.ops.maintenance.references import (
     Reference,
     consumers,
     references_elsewhere,
+    settling,
     tag_references,
-    wait_or_raise,
 )
 from paimon_pyds.ops.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
 from paimon_pyds.storage import is_file
@@ -217,7 +217,7 @@ def _expire_some(
 ) -> tuple[RemovalSummary, int] | None:
     """Expire what may go at once, of the snapshots from ``first`` on: what went, and the first that stays; None when
     nothing is due."""
-    begun = settled = 0  # the first that stays after an expiry that has begun: what it left of older ones is of no use
+    begun, settled = 0, settling()  # the first that stays after a begun expiry: what it left of older ones is of no use
     for _ in range(_TRIES):
         positions = _positions(store, how)
         earliest = first or store.earliest_snapshot_id()
@@ -237,7 +237,7 @@ def _expire_some(
         except NotFoundError as error:
             begun = expiring_before(store)
             if begun <= end.id and _others(store, due) == others and _is_there(store, end):
-                settled = wait_or_raise(error, settled)
+                settled.again(error)
             continue
         if not how.dry_run:
             intent = begin_expiry(store, end.id)
@@ -359,7 +359,7 @@ def _expire_some_changelogs(
     store: TableStore, limits: _Limits, options: TableOptions, first: int, *, dry_run: bool
 ) -> tuple[RemovalSummary, int | None] | None:
     """Expire what may go at once: what went, and the first that stays; None when nothing is due."""
-    begun = settled = 0  # the first that stays after an expiry of snapshots that has begun
+    begun, settled = 0, settling()  # the first that stays after an expiry of snapshots that has begun
     for _ in range(_TRIES):
         earliest = max(store.earliest_snapshot_id() or 0, begun)
         due = _changelogs_due(store, limits, first, earliest)
@@ -375,7 +375,7 @@ def _expire_some_changelogs(
         except NotFoundError as error:
             begun = expiring_before(store)
             if begun <= earliest and _is_there(store, end[0]):
-                settled = wait_or_raise(error, settled)
+                settled.again(error)
             continue
         next_ = later[0].id if later else None
         if not dry_run:

@@ -24,6 +24,7 @@ from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.options.times import past_ms
 from paimon_pyds.base.progress import counted
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import human_bytes
 from paimon_pyds.base.text import Summary, counts_text
 from paimon_pyds.engine.execution.executor import Executor, LocalExecutor, ShufflingExecutor
@@ -56,7 +57,7 @@ _TOGETHER = 64
 """Directories, or manifests, of a task."""
 _NAMES = 4096
 """Names, or files to remove, of a task."""
-PAUSES_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
+_PAUSES, _ATTEMPTS = Pauses(0.1, 3.0), 7
 """Seconds before each retry, if snapshots expire meanwhile: their files are removed first."""
 _DAMAGED = "a snapshot, tag or branch needs a file that is gone, so the files that it needs are unknown"
 _NOTHING_REMOVED = "nothing was removed; find out by table.maintenance.verify() which one it is"
@@ -265,13 +266,8 @@ def _below(io: FileIO, directories: Sequence[str], threads: int, wanted: Any) ->
 
 def _retried(search: Callable[[], T]) -> T:
     """What a search finds; states that expire meanwhile are passed over. Raises NotFoundError for a damaged one."""
-    for pause in PAUSES_SECONDS:
-        try:
-            return search()
-        except NotFoundError:
-            time.sleep(pause)
     try:
-        return search()
+        return Retry(_PAUSES, _ATTEMPTS).call(search, NotFoundError)
     except NotFoundError as error:
         raise type(error)(_DAMAGED, path=error.path, hint=_NOTHING_REMOVED) from error
 
@@ -282,8 +278,8 @@ def _names_needed(store: TableStore, executor: Executor, read: set[str]) -> Iter
     A manifest that is gone when its turn comes was of a snapshot that has expired. Manifests of later ones may name the
     same files: so what is needed is looked up again, until none is gone that was not read.
     """
-    missing = set[str]()
-    for pause in (*PAUSES_SECONDS, None):
+    retry = Retry(_PAUSES, _ATTEMPTS)
+    while True:
         metadata, manifests = _retried(lambda: _metadata_files(store))
         yield array(sorted(metadata), pa.string())
         groups = _manifest_groups({name: size for name, size in manifests.items() if name not in read})
@@ -295,9 +291,7 @@ def _names_needed(store: TableStore, executor: Executor, read: set[str]) -> Iter
         if not missing:
             return
         read |= manifests.keys() - missing
-        if pause is not None:
-            time.sleep(pause)
-    raise SnapshotNotFoundError(_DAMAGED, path=store.paths.manifest(min(missing)), hint=_NOTHING_REMOVED)
+        retry.again(SnapshotNotFoundError(_DAMAGED, path=store.paths.manifest(min(missing)), hint=_NOTHING_REMOVED))
 
 
 def _named(store: TableStore, candidates: pa.Table, executor: Executor) -> pa.ChunkedArray:

@@ -6,7 +6,6 @@ A file is identified by its name, which is unique in a table, so the spelling of
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc
+from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.errors import CommitError, NotFoundError, SnapshotNotFoundError, TagNotFoundError
 from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, changelogs, changes_of, is_delta
 from paimon_pyds.metadata.intents import expiring_before
@@ -31,8 +31,6 @@ _PARALLEL_READS = 16
 """Parallel reads on a local disk."""
 _TRIES = 20
 """Reads of all references, at most, until two in a row agree."""
-_PAUSES = (0.05, 0.1, 0.2, 0.4)
-"""Seconds to wait for a tag that is removed again by its creator."""
 _COLUMNS = ("kind", *IDENTITY_COLUMNS, "unknown")
 
 
@@ -150,13 +148,9 @@ def _agree(before: Sequence[Reference], now: Sequence[Reference]) -> bool:
     )
 
 
-def wait_or_raise(error: NotFoundError, times: int) -> int:
-    """Wait if a state needs a file that is gone and nothing has changed since: a tag may be about to be removed by the
-    operation that has just made it. Returns the number of waits; raises the error after some."""
-    if times == len(_PAUSES):
-        raise error
-    time.sleep(_PAUSES[times])
-    return times + 1
+def settling() -> Retry:
+    """Attempts where a state needs a file that is gone: a tag may be removed soon by the operation that has made it."""
+    return Retry(Pauses(0.05, 0.4), attempts=5)
 
 
 def is_expiring(store: TableStore, reference: Reference) -> bool:

@@ -35,7 +35,7 @@ from paimon_pyds.ops.maintenance.references import (
     Reference,
     is_expiring,
     references_of_table,
-    wait_or_raise,
+    settling,
 )
 from paimon_pyds.storage import FileIO, is_file
 from paimon_pyds.storage.concurrent import concurrent_each, concurrent_map
@@ -303,14 +303,14 @@ def only_theirs(
     ``others``: reads all states that may share files with them. ``options``: how many threads look and remove.
     Raises NotFoundError: one of the others needs a file that is gone.
     """
-    found, settled = others(), 0
+    found, settled = others(), settling()
     for _ in range(_TRIES):
         try:
             return removal_of(store, states, found, options)
         except NotFoundError as error:
             left = [other for other in others() if not is_expiring(store, other)]
             if left == found:
-                settled = wait_or_raise(error, settled)
+                settled.again(error)
             found = left
     return removal_of(store, states, found, options)
 

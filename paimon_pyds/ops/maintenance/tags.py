@@ -41,8 +41,8 @@ from paimon_pyds.ops.maintenance.references import (
     changelog_references,
     has_changelog,
     references_elsewhere,
+    settling,
     tag_references,
-    wait_or_raise,
 )
 from paimon_pyds.ops.maintenance.removal import Removal, RemovalSummary, threads_of
 from paimon_pyds.ops.maintenance.success_file import SUCCESS, write_success_file
@@ -300,7 +300,7 @@ def _others(store: TableStore, snapshot: Snapshot, except_tags: Collection[str] 
 
 def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tags: Collection[str] = ()) -> Removal:
     """The files of a state that nothing else needs."""
-    settled = 0
+    settled = settling()
     for _ in range(_TRIES):
         removal, others = Removal(store, threads), _others(store, snapshot, except_tags)
         if any(other.snapshot == snapshot and not other.is_changelog for other in others):
@@ -325,7 +325,7 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tags: 
                     removal.keep(KeptFiles(store, [*kept, *staying]))
                     return removal
         if _others(store, snapshot, except_tags) == others:
-            settled = wait_or_raise(failure, settled)
+            settled.again(failure)
     raise CommitError(
         "tags, branches or snapshots changed again and again during the deletion of a tag",
         path=store.root,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.catalog import Catalog, database
 from paimon_pyds.errors import PaimonError
@@ -120,7 +121,7 @@ def test_keys_that_no_header_can_have(store: str, echo: str) -> None:
     ids=str,
 )  # fmt: skip
 def test_rest_catalogs(options: dict[str, str], echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_pyds.catalog.rest_client.time.sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     own = {"token.provider": "bear"} if "token" in options else {}
     given = {"metastore": "rest", "uri": echo, "warehouse": "w", **own, **options}
     error = failure(lambda: Catalog.open(given).databases())
@@ -128,7 +129,7 @@ def test_rest_catalogs(options: dict[str, str], echo: str, monkeypatch: pytest.M
 
 
 def test_a_token_file_that_is_damaged(tmp_path: Path, echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_pyds.catalog.rest_auth.time.sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     path = tmp_path / "token.json"
     path.write_text(f'{{"AccessKeyId": "{CANARY}", "AccessKeySecret": "{CANARY}"')
     given = {"metastore": "rest", "uri": echo, "warehouse": "w", "token.provider": "dlf", "dlf.region": "x"}

@@ -13,10 +13,11 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.base.row import EMPTY_ROW, encode_row
 from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.base.types import from_arrow_schema
-from paimon_pyds.engine.commit import Changes, Increment, commit, publisher
+from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.errors import (
     CommitConflictError,
     CommitError,
@@ -209,7 +210,7 @@ def test_a_table_that_is_gone_when_the_snapshot_appears(
 
 def test_endless_races_end_in_one_clear_error(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TableStore, "try_create_snapshot", lambda self, snapshot: False)
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     with pytest.raises(CommitError, match="other commits were faster"):
         table.append(_rows(("y", 1, 2)))
     assert not list(Path(table.path).rglob("data-*"))

@@ -10,7 +10,7 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.engine.commit.publisher import Retries
+from paimon_pyds.base.retry import Retry
 from paimon_pyds.engine.rowlevel.changes import publish
 from paimon_pyds.engine.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.storage.local import LocalFileIO
@@ -123,7 +123,7 @@ def test_a_file_whose_rows_are_all_deleted_is_never_opened(
     table = _table(tmp_path / "t", _MODES[mode] | {"file-index.bitmap.columns": "s"})
     target = RowTarget(table._store, None, table.snapshots.latest())
     gone = target.name(1)
-    publish(target, RowEdits([RemovedRows(1, BitMap(range(10)), 10)]), Retries(1))
+    publish(target, RowEdits([RemovedRows(1, BitMap(range(10)), 10)]), Retry(attempts=2))
     assert len(table.scan().plan().files) == 3
     opened = _Opened(monkeypatch)
     left = sorted(i for i in _ids(table) if i is not None)

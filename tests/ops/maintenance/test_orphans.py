@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.retry import Pauses
 from paimon_pyds.engine.execution.executor import Executor
 from paimon_pyds.errors import NotFoundError, OptionError, SecurityError
 from paimon_pyds.metadata.store import METADATA_CACHE
@@ -133,7 +134,7 @@ def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
 def test_nothing_goes_where_a_state_is_damaged(
     table: pp.Table, what: str, executor: Executor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_pyds.ops.maintenance.orphans.PAUSES_SECONDS", ())
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     orphan = _put(table.path, "index/index-x-0")
     for path in Path(table.path).glob(what):
         path.unlink()
