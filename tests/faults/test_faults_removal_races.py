@@ -321,3 +321,18 @@ def test_a_commit_goes_on_where_the_snapshot_that_it_builds_on_expires(
         for files in each_moment(start, write, busy, range(published - 9, published + 1)):
             assert set(table_files(table_in(files)._store)) <= set(files)
             assert len(_ids(files)) == rows
+
+
+def test_instants_of_a_snapshot_that_is_rolled_back_are_not_looked_at() -> None:
+    """A write looks at a file of the newest snapshot, whose instants may be by the clocks of a JVM."""
+    files: dict[str, bytes] = {}
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("ms", "UTC"))])
+    options = _OPTIONS | {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "true"}
+    create_table(MemoryIO(files), "/t", TableDefinition(from_arrow_schema(schema), (), (), options))
+    for id_ in range(3):
+        table_in(files).append(pa.table({"id": [id_], "at": [id_]}, schema))
+    row = pa.table({"id": [50], "at": [50]}, schema)
+    with repeatable("0"):
+        write = partial(pp.Table.append, data=row)
+        for after in each_moment(files, write, lambda table: table.snapshots.rollback(1), range(25)):
+            assert _ids(after) in ([0], [0, 50])

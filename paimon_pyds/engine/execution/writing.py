@@ -16,6 +16,7 @@ from paimon_pyds.format import CLOCKED, LEGACY_TYPE, LEGACY_ZONE, ReadCounters, 
 from paimon_pyds.metadata.commit_message import CommitMessage
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
 
@@ -70,13 +71,17 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
     own = {**schema.options, **options}
     if LEGACY_ZONE in own or not is_legacy(own) or not holds_instants(schema.fields, own):
         return
+    store.read_newest(lambda newest: _check_last_file(store, schema, newest, own))
+
+
+def _check_last_file(store: TableStore, schema: TableSchema, snapshot: Snapshot | None, own: Mapping[str, str]) -> None:
+    """`check_instant_writers` by the files of one snapshot. ``own``: the options of the table and the write."""
+    if snapshot is None:
+        return
     from paimon_pyds.engine.scan.planned_files import planned_files
     from paimon_pyds.format.orc.reader import OrcReader
     from paimon_pyds.format.orc.zones import is_utc
 
-    snapshot = store.latest_snapshot()
-    if snapshot is None:
-        return
     manifests = ManifestReader(store)
     for manifest in manifests.delta(snapshot):
         entries = manifests.added([manifest])
@@ -86,10 +91,10 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
             hints = ReadHints(own, file.instants)
             try:
                 reader = formats.by_path(file.path).open_reader(store.io, file.path, file.size, ReadCounters(), hints)
+                zone = reader.writer_zone() if isinstance(reader, OrcReader) else ""
+                reader.close()
             except FileNotFoundError:  # removed by a later commit
                 return
-            zone = reader.writer_zone() if isinstance(reader, OrcReader) else ""
-            reader.close()
             if not is_utc(zone):
                 raise UnsupportedError(
                     f"a JVM in {zone:.60} writes instants to ORC files of this table by its clocks, and would read "
