@@ -30,6 +30,7 @@ from paimon_pyds.base.progress import followed, shown
 from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, arrow_schema, fields_named
 from paimon_pyds.base.zones import default_zone
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.metadata.schema import TableSchema
@@ -37,7 +38,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.split import METADATA_FIELDS
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.argument import condition
-from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_columns
+from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and
 from paimon_pyds.storage import requests_at_once
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from paimon_pyds.engine.query.answer import Answer
     from paimon_pyds.engine.query.top_n_run import TopNQuery
     from paimon_pyds.engine.read import FileTrace
-    from paimon_pyds.engine.scan.plan import ScanRequest
     from paimon_pyds.engine.scan.result import ScanPlan
     from paimon_pyds.ops.explain.explain import Explanation
     from paimon_pyds.sql.text.order import TopN
@@ -83,7 +83,7 @@ class Scan(RowStream):
     """
 
     _INTERNAL: ClassVar[frozenset[str]] = frozenset({
-        "analyzed_rows", "empty", "field", "ordered", "plan_with_bounds", "root", "row_limit", "selecting",
+        "analyzed_rows", "empty", "field", "ordered", "plan_with_bounds", "request", "root", "selecting",
         "top_n_query", "top_rows", "used_fields", "where_bound",
     })  # fmt: skip
 
@@ -101,32 +101,42 @@ class Scan(RowStream):
         limit = None if limit is None else integer("limit", limit)
         if limit is not None and limit < 0:
             raise OptionError(f"limit must not be negative, it is {limit}")
-        self._store, self._limit, self._batch_rows = store, limit, batch_rows
+        self._store, self._batch_rows = store, batch_rows
         given = {str(k): str(v) for k, v in mapping("options", options or {}).items()}
         branch = given.pop("branch", store.branch)
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
-        self._timezone = zone_given(given) or default_zone()
-        self._read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
+        zone = zone_given(given) or default_zone()
+        read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
         with store.newest_ahead():
             latest = store.latest_schema()
             check_branch(latest, store.branch, store.root)
             given = state_options(latest.options, given)
-            self._state = resolve_state(store, latest, given)
-        self._between = resolve_between(store, given, TableOptions({**latest.options, **given}))
-        if isinstance(self._between, Difference):
-            self._state = replace(self._state, snapshot=self._between.end)
-        if self._read_optimized and self._between is not None:
+            state = resolve_state(store, latest, given)
+        between = resolve_between(store, given, TableOptions({**latest.options, **given}))
+        if isinstance(between, Difference):
+            state = replace(state, snapshot=between.end)
+        if read_optimized and between is not None:
             raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
-        self._schema = self._state.schema
         options = {k: v for k, v in given.items() if k != "timezone"}
         check_known(options, ("timezone", "read-optimized"), own=False)
-        self._options = TableOptions({**latest.options, **options})  # as in Java, of a state's schema the columns only
         check_readable(latest, options)
         check_shape(latest, options, store.root, reads=True)
-        self._fields, self._metadata = _resolve_columns(self._schema, columns)
-        self._predicate = self._bound(where)
-        self._top_n = None if top_n is None else self._checked_order(top_n)
+        fields, metadata = _resolve_columns(state.schema, columns)
+        self.request = ScanRequest(
+            state=state,
+            predicate=Const.TRUE,
+            fields=fields,
+            options=TableOptions({**latest.options, **options}),  # as in Java, of a state's schema the columns only
+            metadata_columns=metadata,
+            limit=limit,
+            between=between,
+            read_optimized=read_optimized,
+            zone=zone,
+        )
+        predicate = self._bound(where)
+        order = None if top_n is None else self._checked_order(top_n)
+        self.request = replace(self.request, predicate=predicate, top_n=order)
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):
@@ -134,10 +144,10 @@ class Scan(RowStream):
         if isinstance(filter_, str):
             from paimon_pyds.sql.expression.condition import bind_filter
 
-            return bind_filter(filter_, self._schema.fields, timezone=self._timezone)
+            return bind_filter(filter_, self.schema.fields, timezone=self.request.zone)
         from paimon_pyds.sql.predicate.bind import bind
 
-        return bind(filter_, self._schema.fields, timezone=self._timezone)
+        return bind(filter_, self.schema.fields, timezone=self.request.zone)
 
     def matching(self, keys: Rows) -> Scan:
         """The same scan, but of rows that have the values of one of some keys: see ``matching`` of `Table.scan`.
@@ -153,7 +163,7 @@ class Scan(RowStream):
         """
         from paimon_pyds.sql.expression.matching import key_table, matching_rows  # most scans have none
 
-        return self.where_bound(matching_rows(key_table(keys), self._schema.fields, self._timezone))
+        return self.where_bound(matching_rows(key_table(keys), self.schema.fields, self.request.zone or default_zone()))
 
     def where(self, condition: str | Predicate) -> Scan:
         """The same scan with one more condition.
@@ -172,37 +182,38 @@ class Scan(RowStream):
 
     def where_bound(self, predicate: Predicate) -> Scan:
         """The same scan with one more condition, which is bound to the table's columns already."""
-        return self._but(_predicate=make_and(self._predicate, predicate))
+        return self._but(predicate=make_and(self.predicate, predicate))
 
-    def _but(self, **changed: Any) -> Scan:
+    def _but(self, store: TableStore | None = None, **changed: Any) -> Scan:
         clone = object.__new__(Scan)
-        clone.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_plan"} | changed)
+        clone._store, clone._batch_rows = store or self._store, self._batch_rows
+        clone.request = replace(self.request, **changed)
         return clone
 
     @property
     def schema(self) -> TableSchema:
         """The table's schema at the state this scan reads."""
-        return self._schema
+        return self.request.state.schema
 
     @property
     def snapshot(self) -> Snapshot | None:
         """The snapshot this scan reads; None for a table that was never written."""
-        return self._state.snapshot
+        return self.request.state.snapshot
 
     @property
     def snapshot_id(self) -> int | None:
         """Its number."""
-        return None if self._state.snapshot is None else self._state.snapshot.id
+        return None if self.snapshot is None else self.snapshot.id
 
     @property
     def between(self) -> Incremental | None:
         """What an incremental scan reads; None for other scans."""
-        return self._between
+        return self.request.between
 
     @property
     def options(self) -> TableOptions:
         """The table's options, with those of the scan."""
-        return self._options
+        return self.request.options
 
     @property
     def root(self) -> str:
@@ -212,7 +223,7 @@ class Scan(RowStream):
     @property
     def predicate(self) -> Predicate:
         """The bound filter."""
-        return self._predicate
+        return self.request.predicate
 
     def _check_types(self) -> None:
         """Raise UnsupportedError for a column of a type that can't be read, by its name."""
@@ -221,35 +232,38 @@ class Scan(RowStream):
     @property
     def used_fields(self) -> tuple[DataField, ...]:
         """The table's columns that the scan returns, filters by, or sorts by."""
-        sorted_by = () if self._top_n is None else tuple(_column(self._schema, c.name) for c in self._top_n.columns)
-        return (*self._fields, *self._request(self._fields).filter_fields, *sorted_by)
+        request = self.request
+        return (*request.fields, *request.filter_fields, *self._sorted_by(request.top_n))
+
+    def _sorted_by(self, order: TopN | None) -> tuple[DataField, ...]:
+        return () if order is None else tuple(_column(self.schema, column.name) for column in order.columns)
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """The names of the columns that the scan returns."""
-        return (*(f.name for f in self._fields), *self._metadata)
+        return (*(f.name for f in self.request.fields), *self.request.metadata_columns)
 
     @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the result. Raises UnsupportedError for a column of a type that can't be read."""
-        return arrow_schema([*self._fields, *(METADATA_FIELDS[m] for m in self._metadata)])
+        return arrow_schema([*self.request.fields, *(METADATA_FIELDS[m] for m in self.request.metadata_columns)])
 
     @cached_property
     def _plan(self) -> ScanPlan:
-        return self._planned(self._fields)
+        return self._planned(self.request)
 
-    def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
+    def _planned(self, request: ScanRequest) -> ScanPlan:
         with collection_paused():  # the modules of a first plan are many objects that stay
             from paimon_pyds.engine.scan.plan import plan_scan
 
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
-        return plan_scan(self._store, self._request(fields, explain=explain))
+        return plan_scan(self._store, request)
 
     def _warn_of_vectors(self) -> None:
         from paimon_pyds.engine.scan.planned_files import has_stray_vectors
 
-        if self._between is None and has_stray_vectors(self._store, self._state.snapshot, lambda: self._options):
+        if self.between is None and has_stray_vectors(self._store, self.snapshot, lambda: self.options):
             warnings.warn(
                 f"{self._store.root} has deletion vectors, and deletion-vectors.enabled is off: their rows stay "
                 "deleted here, Java Paimon gives them back. Set the option to true, or compact the table, which drops "
@@ -257,32 +271,13 @@ class Scan(RowStream):
                 stacklevel=2,
             )
 
-    def _request(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanRequest:
-        from paimon_pyds.engine.scan.plan import ScanRequest
-
-        names = set(root_columns(self._predicate))
-        return ScanRequest(
-            state=self._state,
-            predicate=self._predicate,
-            fields=fields,
-            filter_fields=tuple(f for f in self._schema.fields if f.name in names),
-            options=self._options,
-            metadata_columns=self._metadata,
-            limit=self._limit if self._top_n is None else None,
-            between=self._between,
-            zone=self._timezone,
-            read_optimized=self._read_optimized,
-            explain=explain,
-        )
-
     def analyzed_rows(self) -> int | None:
         """The rows of a table with a primary key without a filter; None where no statistics count just these."""
-        snapshot = self._state.snapshot
-        if snapshot is None or snapshot.statistics is None:
+        if self.snapshot is None or self.snapshot.statistics is None:
             return None
         from paimon_pyds.engine.scan.analyzed import analyzed_rows
 
-        return analyzed_rows(self._store, self._request(()))
+        return analyzed_rows(self._store, self.request)
 
     def plan(self) -> ScanPlan:
         """The files to read, in splits. Reads metadata only; made once."""
@@ -301,17 +296,16 @@ class Scan(RowStream):
 
     def _batches(self, on_file: Callable[[FileTrace], None] | None) -> Iterator[pa.RecordBatch]:
         self._check_types()
-        if self._predicate in (Const.FALSE, Const.UNKNOWN) or self.row_limit == 0:
+        if self.predicate in (Const.FALSE, Const.UNKNOWN) or self.request.row_limit == 0:
             return
-        if self._top_n is not None:
+        if self.request.top_n is not None:
             yield from self.top_rows(on_file=on_file).value.to_batches(max_chunksize=self._batch_rows)
             return
         from paimon_pyds.engine.read import read_splits
 
         plan = self.plan()
-        yield from read_splits(
-            plan.spec, plan.files, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1, on_file=on_file
-        )
+        limit, threads = self.request.row_limit, os.cpu_count() or 1
+        yield from read_splits(plan.spec, plan.files, self._batch_rows, limit=limit, threads=threads, on_file=on_file)
 
     def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
         """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.
@@ -347,16 +341,17 @@ class Scan(RowStream):
         """
         if integer("n", n) < 0:
             raise OptionError(f"n must not be negative, it is {n}")
-        return self._but(_limit=n if self._limit is None else min(n, self._limit)).to_arrow()
+        limit = self.request.limit
+        return self._but(limit=n if limit is None else min(n, limit)).to_arrow()
 
     @shown("count")
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
-        if self._predicate is Const.TRUE:
+        if self.predicate is Const.TRUE:
             live = self.analyzed_rows()
             live = self.plan().live_row_count if live is None else live
             if live is not None:
-                return live if self.row_limit is None else min(live, self.row_limit)
+                return self.request.limited(live)
         return self.answer.count().value
 
     @property
@@ -388,7 +383,7 @@ class Scan(RowStream):
         return rows is not None and rows < SOON_ROWS and not requests_at_once(self._store.io)
 
     def _explained(self, analyze: bool) -> Explanation:
-        scan = self._but(_store=self._store.counted())
+        scan = self._but(self._store.counted())
         explained = scan._explain(analyze)
         counts = scan._store.requests
         return explained if counts is None else replace(explained, requests=(counts.requests, counts.bytes))
@@ -396,9 +391,10 @@ class Scan(RowStream):
     def _explain(self, analyze: bool) -> Explanation:
         from paimon_pyds.ops.explain.explain import explain, explain_run
 
-        plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
-        query = None if self._top_n is None or not plan.files else self.top_n_query()
-        explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
+        order, plan = self.request.top_n, self._planned(replace(self.request, explain=True))
+        query = None if order is None or not plan.files else self.top_n_query()
+        text = "" if order is None else str(order)
+        explained = explain(plan, self._store.root, order=text, query=query, limit=self.request.limit)
         if not analyze:
             return explained
         traces: list[FileTrace] = []
@@ -414,43 +410,36 @@ class Scan(RowStream):
     def __repr__(self) -> str:
         from paimon_pyds.sql.predicate.to_sql import to_sql  # no plan of a new process needs it
 
-        columns = names_text(self.column_names)
+        columns, request = names_text(self.column_names), self.request
         return one_line(
             self,
             self._store.root,
             "never written" if self.snapshot_id is None else f"snapshot {self.snapshot_id}",
             f"columns [{columns}]",
-            "" if self._predicate is Const.TRUE else f"where {to_sql(self._predicate, shorten=True)}",
-            "" if self._top_n is None else f"top_n {self._top_n}",
-            "" if self._limit is None else f"limit {self._limit:,}",
-            "" if self._between is None else "incremental",
+            "" if request.predicate is Const.TRUE else f"where {to_sql(request.predicate, shorten=True)}",
+            "" if request.top_n is None else f"top_n {request.top_n}",
+            "" if request.limit is None else f"limit {request.limit:,}",
+            "" if request.between is None else "incremental",
         )
 
     def _repr_html_(self) -> str:
         from paimon_pyds.ops.explain.notebook import scan_html
 
-        return scan_html(self, "" if self._top_n is None else str(self._top_n))
-
-    @property
-    def row_limit(self) -> int | None:
-        """The rows that the scan gives at most, by its limit or its order; None when it is not limited."""
-        if self._top_n is None or self._limit is None:
-            return self._limit if self._top_n is None else self._top_n.n
-        return min(self._limit, self._top_n.n)
+        return scan_html(self, "" if self.request.top_n is None else str(self.request.top_n))
 
     def field(self, name: str) -> DataField:
         """The column of a name. Raises UnknownColumnError: no such column."""
-        return _column(self._schema, text("column", name))
+        return _column(self.schema, text("column", name))
 
     def selecting(self, fields: tuple[DataField, ...]) -> Scan:
         """The same rows with these columns only."""
-        return self._but(_fields=fields, _metadata=())
+        return self._but(fields=fields, metadata_columns=())
 
     def ordered(self, top_n: str | TopN) -> Scan:
         """The first rows of this scan in an order. Raises OptionError, SchemaError, UnsupportedError."""
-        if self.row_limit is not None:
+        if self.request.row_limit is not None:
             raise OptionError("top_n of a scan that has a limit or a top_n already", hint="give one of them")
-        return self._but(_top_n=self._checked_order(top_n))
+        return self._but(top_n=self._checked_order(top_n))
 
     def plan_with_bounds(self, fields: tuple[DataField, ...]) -> ScanPlan:
         """The plan with what metadata knows of its files, and of these columns in them."""
@@ -458,17 +447,18 @@ class Scan(RowStream):
 
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
-        return plan_with_bounds(self._store, self._request(self._fields), fields)
+        return plan_with_bounds(self._store, self.request, fields)
 
     def top_n_query(self) -> TopNQuery:
         """What finds the first rows of an ordered scan; it pickles."""
         from paimon_pyds.engine.query.top_n_run import make_query
 
         self._check_types()
-        assert self._top_n is not None
-        assert self.row_limit is not None
-        fields = tuple(_column(self._schema, c.name) for c in self._top_n.columns)
-        return make_query(self.plan_with_bounds(fields), self._top_n, fields, self.row_limit)
+        order, limit = self.request.top_n, self.request.row_limit
+        assert order is not None
+        assert limit is not None
+        fields = self._sorted_by(order)
+        return make_query(self.plan_with_bounds(fields), order, fields, limit)
 
     def top_rows(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Answer[pa.Table]:
         """The first rows of an ordered scan, and what finding them took."""
@@ -476,7 +466,7 @@ class Scan(RowStream):
         from paimon_pyds.engine.query.top_n_run import run_top_n
 
         tally = Tally(on_file)
-        if self._predicate in (Const.FALSE, Const.UNKNOWN):
+        if self.predicate in (Const.FALSE, Const.UNKNOWN):
             return tally.answer(empty_table(self.arrow_schema))
         return tally.answer(run_top_n(self.top_n_query(), tally))
 

@@ -67,7 +67,7 @@ def _narrowed(rows: Any, columns: list[str] | None, condition: polars.Expr | Non
     fields = {f.name: f for f in rows.schema.fields}
     whole = {f.name for f in arrow_schema(rows.schema.fields) if f.name in rows.column_names}
     found = rows
-    if condition is not None and rows.row_limit is None and rows.between is None:
+    if condition is not None and rows.request.row_limit is None and rows.between is None:
         sql = as_sql(condition, {name: f for name, f in fields.items() if name in whole})
         found = rows if sql is None else rows.where(sql)
     if columns and whole.issuperset(columns):

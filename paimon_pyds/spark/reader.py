@@ -119,10 +119,10 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
             query = scan.top_n_query()
             return [TopNPartition(query)] if query.n and query.files else []
         plan = planned(self._state, scan)
-        limit = self._options.limit
+        limit = scan.request.row_limit
         if limit == 0 or not plan.files:
             return []
-        return [SplitPartition(split, limit) for split in _packed(plan, self._options)]
+        return [SplitPartition(split, limit) for split in _packed(plan, limit, self._options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in exactly the schema that Spark wants. Runs in a task."""
@@ -198,12 +198,12 @@ class PaimonPushdownReader(PaimonReader):
         return found
 
 
-def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
+def _packed(plan: ScanPlan, limit: int | None, options: ReadOptions) -> Sequence[Split]:
     """Splits: one for a small table or a limit, else about as many as this machine has cores, of a size at most.
 
     Large Parquet files are cut into windows, so that one file keeps several tasks busy.
     """
-    if options.limit is not None:
+    if limit is not None:
         return plan.pack(max_splits=1)
     if "source.split.target-size" in options.scan:
         return plan.splits
@@ -260,7 +260,7 @@ def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
         tuple(scan.arrow_schema.names),
         to_sql(scan.predicate),  # by itself, 0.0 equals -0.0
         scan.predicate,
-        options.limit,
+        scan.request.limit,
         tuple(sorted(options.scan.items())),
         tuple(sorted(options.storage.items())),
     )

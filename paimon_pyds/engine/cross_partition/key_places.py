@@ -29,7 +29,8 @@ from paimon_pyds.base.zones import local_clock_ms
 from paimon_pyds.engine.cross_partition.placement import Places
 from paimon_pyds.engine.query.lookup import SortedKeys, matching, rows_with_keys
 from paimon_pyds.engine.read import read_splits
-from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.plan import plan_scan
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.engine.scan.travel import Additions, TableState
 from paimon_pyds.engine.write import WriteContext
@@ -43,7 +44,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.split import Files, PlannedFile, sections
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.sql.predicate.tree import Const, Predicate
 
 _BUCKET = "__paimon_bucket"
 FEW_KEYS = 1024
@@ -191,13 +192,12 @@ class KeyPlaces:
 
     def plan(self, predicate: Predicate = Const.TRUE) -> ScanPlan:
         """What reads the keys, partition columns and buckets of rows that a predicate on keys keeps."""
-        names, filtered = {*self.schema.primary_keys, *self.schema.partition_keys}, set(root_columns(predicate))
+        names = {*self.schema.primary_keys, *self.schema.partition_keys}
         fields = self.schema.fields
         request = ScanRequest(
             TableState(self.snapshot, self.schema),
             predicate,
             tuple(f for f in fields if f.name in names),
-            tuple(f for f in fields if f.name in filtered),
             self.options,
             metadata_columns=(_BUCKET,),
         )
@@ -214,14 +214,13 @@ class KeyPlaces:
         names = self.schema.primary_keys
         fields = tuple(self.schema.field(name) for name in names)
         request = ScanRequest(
-            TableState(snapshot, self.schema), Const.TRUE, (*fields, *KEY_VALUE_FIELDS[1:]), (), self.options,
+            TableState(snapshot, self.schema), Const.TRUE, (*fields, *KEY_VALUE_FIELDS[1:]), self.options,
             between=Additions((snapshot,)),
         )  # fmt: skip
 
         def has_any(keys: pa.RecordBatch) -> bool:
             wanted = SortedKeys(self.schema, keys, self.store.schemas)
-            filtered = tuple(f for f in self.schema.fields if f.name in set(root_columns(wanted.predicate)))
-            plan = plan_scan(self.store, replace(request, predicate=wanted.predicate, filter_fields=filtered))
+            plan = plan_scan(self.store, replace(request, predicate=wanted.predicate))
             rows = one_batch(rows_with_keys(plan.spec, plan.files, wanted).select(list(names)))
             return len(matching(fields, keys, rows)[0]) > 0
 

@@ -49,10 +49,10 @@ class Answers:
     @shown("count")
     def count(self) -> Answer[int]:
         """How many rows there are."""
-        tally, unread, limit = Tally(), _FilesToRead(), self._scan.row_limit
+        tally, unread, request = Tally(), _FilesToRead(), self._scan.request
         known = self._scan.analyzed_rows()
         if known is not None:
-            return tally.answer(known if limit is None else min(known, limit))
+            return tally.answer(request.limited(known))
         spec, files = self._open(())
         total = 0
 
@@ -67,16 +67,16 @@ class Answers:
             else:
                 total += count
                 tally.answered(file)
-        left = None if limit is None else max(limit - total, 0)
+        left = None if request.row_limit is None else max(request.row_limit - total, 0)
         if left != 0:
             total += sum(batch.num_rows for batch in unread.batches(spec, tally, limit=left))
-        return tally.answer(total if limit is None else min(total, limit))
+        return tally.answer(request.limited(total))
 
     @shown("exists")
     def exists(self) -> Answer[bool]:
         """Whether there is a row at all. Files are visited one after the other, until one has a row."""
         tally, unread = Tally(), _FilesToRead()
-        if self._scan.row_limit == 0:
+        if self._scan.request.row_limit == 0:
             return tally.answer(False)
         spec, files = self._open(())
         for file in files:
@@ -137,7 +137,7 @@ class Answers:
     def _fold(self, column: str, kind: Callable[[DataField], Fold]) -> Answer[Any]:
         field, tally = self._scan.field(column), Tally()
         fold = kind(field)
-        if self._scan.row_limit is not None:  # the rows of a limit or an order are read
+        if self._scan.request.row_limit is not None:  # the rows of a limit or an order are read
             for batch in self._scan.selecting((field,)).to_batches(on_file=tally.read):
                 fold.add(fold.of_values(batch.column(0)))
             return tally.answer(fold.result())

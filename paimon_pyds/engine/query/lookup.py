@@ -73,7 +73,7 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
     schema = scan.schema
     if not schema.primary_keys:
         raise UnsupportedError("rows of a table without a primary key can't be looked up", hint="scan it with a filter")
-    if scan.row_limit is not None:
+    if scan.request.row_limit is not None:
         raise OptionError("a lookup takes no limit and no top_n")
     fields = tuple(schema.field(name) for name in schema.primary_keys)
     given = _conformed(keys, fields)

@@ -37,7 +37,8 @@ from paimon_pyds.engine.execution.executor import Executor, mapped
 from paimon_pyds.engine.execution.writing import abort_messages
 from paimon_pyds.engine.read import read_split
 from paimon_pyds.engine.rowlevel.target import RowEdits, RowTarget
-from paimon_pyds.engine.scan.plan import Planner, ScanRequest, plan_scan
+from paimon_pyds.engine.scan.plan import Planner, plan_scan
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.engine.scan.travel import Additions, TableState
 from paimon_pyds.engine.write import TableWriter, WriteContext
@@ -60,7 +61,7 @@ from paimon_pyds.metadata.split import Files, PlannedFile, Split
 from paimon_pyds.sql.expression.bound import BoundExpression
 from paimon_pyds.sql.expression.operators import compare
 from paimon_pyds.sql.predicate.relaxation import partition_filter
-from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.sql.predicate.tree import Const, Predicate
 
 _Ints = npt.NDArray[np.int64]
 
@@ -230,11 +231,9 @@ def _planner(target: RowTarget, predicate: Predicate, fields: Sequence[DataField
     options = target.options
     if target.read_with_vectors and not _sees_compacted(target):
         options = TableOptions({**options, "deletion-vectors.merge-on-read": "true"})
-    names = set(root_columns(predicate))
-    filtered = tuple(f for f in target.schema.fields if f.name in names)
     state = TableState(target.snapshot, target.schema)
     zone = zone_given(target.given)
-    return Planner(target.store, ScanRequest(state, predicate, tuple(fields), filtered, options, zone=zone))
+    return Planner(target.store, ScanRequest(state, predicate, tuple(fields), options, zone=zone))
 
 
 def waiting_buckets(target: RowTarget, predicate: Predicate) -> set[PartitionBucket]:

@@ -19,7 +19,7 @@ from paimon_pyds.engine.commit import Overwrite, VectorPlace, vector_places
 from paimon_pyds.engine.execution.writing import check_instant_writers, write_context
 from paimon_pyds.engine.read.file import ROW_INDEX
 from paimon_pyds.engine.scan.file_bounds import plan_with_bounds
-from paimon_pyds.engine.scan.plan import ScanRequest
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import pack
 from paimon_pyds.engine.scan.travel import TableState, snapshots_after
 from paimon_pyds.engine.write import WriteContext
@@ -33,7 +33,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.sql.predicate.tree import Const, Predicate
 
 _ENABLED = "deletion-vectors.enabled"
 
@@ -237,7 +237,6 @@ class RowTarget:
 
         ``predicate`` is bound to the table's columns; ``fields`` are read of such rows.
         """
-        names = set(root_columns(predicate))
         live = self.entries  # read before the plan, which then finds manifests decoded in memory
         plan = plan_with_bounds(
             self.store,
@@ -245,7 +244,6 @@ class RowTarget:
                 state=TableState(self.snapshot, self.schema),
                 predicate=predicate,
                 fields=tuple(fields),
-                filter_fields=tuple(f for f in self.schema.fields if f.name in names),
                 options=self.options,
                 metadata_columns=(ROW_INDEX,),
                 zone=zone_given(self.given),

@@ -25,7 +25,7 @@ from paimon_pyds.sql.text import casts, tree
 from paimon_pyds.sql.text.tree import Literal
 
 if TYPE_CHECKING:
-    from paimon_pyds.engine.scan.plan import ScanRequest
+    from paimon_pyds.engine.scan.request import ScanRequest
 
 _WITH_BOUNDS = INTEGER_KINDS | {Kind.DATE, Kind.DECIMAL}
 """Types whose texts are read here: their bounds are values of the column."""

@@ -18,9 +18,10 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import from_numpy, is_true, one_array, pc, scalar, to_numpy
 from paimon_pyds.base.types import DataField
 from paimon_pyds.base.types.kinds import INTEGER_KINDS, Kind
-from paimon_pyds.engine.scan.plan import Planner, ScanRequest
+from paimon_pyds.engine.scan.plan import Planner
 from paimon_pyds.engine.scan.planned_files import FileDetails
 from paimon_pyds.engine.scan.prune import StatisticsGroup, statistics_groups
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.index.keys import OrderCodec, order_codec
 from paimon_pyds.keys.merge.files_to_merge import MERGED
@@ -91,7 +92,7 @@ class _BoundsPlanner(Planner):
         if len(wanted) > _MOST_LEAVES:
             return {}
         found = {leaf: np.zeros(entries.num_rows, np.bool_) for leaf in wanted}
-        for group in statistics_groups(self.request.filter_fields, entries, self.fields_of) if wanted else ():
+        for group in statistics_groups(self.filter_fields, entries, self.fields_of) if wanted else ():
             stats = group.read()
             for leaf in wanted:
                 if not group.evolution.devolves_exactly(leaf):

@@ -20,9 +20,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, empty_batch, from_numpy, pc, to_numpy
 from paimon_pyds.base.cache import collection_paused
-from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import current, phase
-from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.types import DataField
 from paimon_pyds.base.types.nulls import nulls_only
@@ -34,8 +32,9 @@ from paimon_pyds.engine.scan.planned_files import (
     renewed_files,
 )
 from paimon_pyds.engine.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, clocked, left_out, statistics_mask
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
-from paimon_pyds.engine.scan.travel import Additions, Difference, Incremental, TableState
+from paimon_pyds.engine.scan.travel import Additions, Difference
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import traits_of
 from paimon_pyds.keys.merge.files_to_merge import (
@@ -82,27 +81,6 @@ _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScanRequest:
-    """What to plan: a state of the table, a bound predicate, the columns to return."""
-
-    state: TableState
-    predicate: Predicate
-    fields: tuple[DataField, ...]
-    filter_fields: tuple[DataField, ...]
-    options: TableOptions
-    metadata_columns: tuple[str, ...] = ()
-    limit: int | None = None
-    between: Incremental | None = None
-    """Read what some snapshots added, or leave out the files of an older state, instead of reading the state whole."""
-    read_optimized: bool = False
-    """Read what compactions left on the highest level only, where rows have versions."""
-    zone: str | None = None
-    """The time zone of casts of columns that were given another type; None refuses those that depend on one."""
-    explain: bool = False
-    """Note which step left out which file, and what indexes said."""
-
-
 def plan_scan(store: TableStore, request: ScanRequest) -> ScanPlan:
     """The files to read for a request.
 
@@ -118,11 +96,11 @@ class Planner:
 
     def __init__(self, store: TableStore, request: ScanRequest) -> None:
         self.store = store
-        tested = nulls_only(request.filter_fields)
-        self.tests_variant = tested != request.filter_fields
+        self.filter_fields = nulls_only(request.filter_fields)
+        self.tests_variant = self.filter_fields != request.filter_fields
         if self.tests_variant:
             schema = replace(request.state.schema, fields=nulls_only(request.state.schema.fields))
-            request = replace(request, filter_fields=tested, state=replace(request.state, schema=schema))
+            request = replace(request, state=replace(request.state, schema=schema))
         self.request = request
         self.schema = request.state.schema
         self.steps: list[PruneStep] = []
@@ -177,7 +155,6 @@ class Planner:
             steps=tuple(self.steps),
             skips=tuple(self.skips),
             index_answers=self.embedded.index_answers,
-            limit=request.limit,
             skew=skew,
             rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
@@ -204,7 +181,7 @@ class Planner:
             io=self.store.io,
             schemas=with_key_values(schemas) if set(request.fields) & set(KEY_VALUE_FIELDS) else schemas,
             fields=request.fields,
-            filter_fields=request.filter_fields,
+            filter_fields=self.filter_fields,
             predicate=request.predicate,
             metadata_columns=request.metadata_columns,
             partition_fields=self.schema.partition_fields,
@@ -461,7 +438,7 @@ class Planner:
 
         def devolved(row: int) -> Predicate:
             name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
-            fields, wanted = self.fields_of(schema_id), self.request.filter_fields
+            fields, wanted = self.fields_of(schema_id), self.filter_fields
             trims = traits_of(name).trims_char
             evolution = plan_evolution(fields, wanted, write_cols, trims_char=trims, zone=self.request.zone)
             merged = bool(self.schema.primary_keys) and entries.column(MERGED)[row].as_py()
@@ -522,7 +499,7 @@ class Planner:
     def limited(self, files: Files) -> Files:
         """The first files that have enough rows for the limit, if metadata has their row counts."""
         limit = self.request.limit
-        if limit is None or self.request.predicate is not Const.TRUE:
+        if limit is None or self.request.top_n is not None or self.request.predicate is not Const.TRUE:
             return files
         first, rest = files.first(limit)
         if self.request.explain:

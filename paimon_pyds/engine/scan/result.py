@@ -144,7 +144,6 @@ class ScanPlan:
     schema_id: int
     steps: tuple[PruneStep, ...] = ()
     skips: tuple[SkippedFile, ...] = ()
-    limit: int | None = None
     index_answers: Mapping[str, tuple[IndexAnswer, ...]] = field(default_factory=dict)
     """The answers of embedded indexes, by the name of the file; only for an explanation."""
     skew: BucketSkew | None = None

@@ -54,12 +54,13 @@ def table_html(store: TableStore) -> str:
 
 def scan_html(scan: Scan, order: str) -> str:
     """A scan: its filter, columns and snapshot, and how to run it; ``order`` is that of its first rows, if any."""
+    limit = scan.request.row_limit
     at = "never written" if scan.snapshot is None else _snapshot_text(scan.snapshot)
     lines = [
         ("where", _code(to_sql(scan.predicate, shorten=True)) if scan.predicate is not Const.TRUE else "none"),
         ("columns", escape(names_text(scan.column_names))),
         ("order", _code(order) if order else ""),
-        ("limit", "" if scan.row_limit is None else counted(scan.row_limit, "row")),
+        ("limit", "" if limit is None else counted(limit, "row")),
         ("reads", "changes between snapshots" if scan.between is not None else ""),
         ("snapshot", escape(at)),
         ("to read", _planned(scan)),

@@ -29,7 +29,8 @@ from paimon_pyds.base.types import AtomicType, DataField, Kind
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.read import read_splits
 from paimon_pyds.engine.read.live_rows import deleted_rows
-from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.plan import plan_scan
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Difference, TableState
 from paimon_pyds.keys.merge.equal_values import equality_codes, pair_codes, row_hashes
 from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS, VALUE_KIND
@@ -94,7 +95,6 @@ class States:
             state=TableState(end, self.schema),
             predicate=Const.TRUE,
             fields=fields,
-            filter_fields=(),
             options=self.options,
             between=Difference(start, end, exact=True),
             zone=default_zone(),

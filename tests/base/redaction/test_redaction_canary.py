@@ -228,7 +228,7 @@ def _all_answers(table: pp.Table) -> Iterator[Any]:
     )
     yield from (table.describe_options().to_pylist(), table.write_context(), table.write_context({"bucket": "-1"}))
     yield from (table.write_context().options, table.write_context().paths, scan, scan.plan(), scan.plan().spec)
-    yield from (list(scan.plan().splits), scan.to_arrow().to_pylist(), scan._request(scan._fields))
+    yield from (list(scan.plan().splits), scan.to_arrow().to_pylist(), scan.request)
     for analyze in (False, True):
         explanation = table.explain("color = 'red'", analyze=analyze)
         yield from (explanation, explanation.text, explanation.page, explanation.as_dict())

@@ -138,6 +138,6 @@ def test_a_plan_has_the_files_of_its_explanation(tmp_path: Path, options: dict[s
     for number in range(3):
         table.append([{"p": p, "i": number} for p in "ab"])
     scan = table.scan(**options)  # type: ignore[arg-type]
-    explained = scan._planned(table.schema.fields, explain=True)
+    explained = scan._planned(replace(scan.request, explain=True))
     assert scan.plan().files == explained.files
     assert scan.plan().spec.schemas == explained.spec.schemas

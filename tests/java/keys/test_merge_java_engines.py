@@ -13,7 +13,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.engine.execution.live_files import live_of
-from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.plan import plan_scan
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
@@ -31,7 +32,7 @@ def _merged(warehouse: Path, table: str, snapshot: int) -> list[pa.RecordBatch]:
     store = TableStore(LocalFileIO(), str(warehouse / "db.db" / table))
     schema = store.latest_schema()
     state = TableState(store.snapshot(snapshot), schema)
-    plan = plan_scan(store, ScanRequest(state, Const.TRUE, schema.fields, (), TableOptions(schema.options)))
+    plan = plan_scan(store, ScanRequest(state, Const.TRUE, schema.fields, TableOptions(schema.options)))
     return list(merged_rows(plan.files, schema))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.plan import plan_scan
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -63,7 +64,7 @@ def test_merged_runs_are_the_rows_of_java(name: str, snapshot: int | None, expec
     store = TableStore(_IO, str(table_path(name)))
     schema = store.latest_schema()
     state = TableState(_state(store, name, snapshot, expected), schema)
-    plan = plan_scan(store, ScanRequest(state, Const.TRUE, schema.fields, (), TableOptions(schema.options)))
+    plan = plan_scan(store, ScanRequest(state, Const.TRUE, schema.fields, TableOptions(schema.options)))
     found = merged_lines(plan.files, schema, batch_rows)
     assert _comparable(found, schema) == _comparable(expected_lines(fixture_dir(name) / expected), schema)
 

@@ -13,7 +13,8 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.engine.read import read_split
 from paimon_pyds.engine.read.live_rows import LiveRows
 from paimon_pyds.engine.scan.file_bounds import plan_with_bounds
-from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.plan import plan_scan
+from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.errors import UnsupportedError
@@ -21,7 +22,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.bind import bind
 from paimon_pyds.sql.predicate.normal_form import parse_filter
-from paimon_pyds.sql.predicate.tree import Const, root_columns
+from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_path
 from support.values import expected_lines, in_order, lines
@@ -43,12 +44,10 @@ def _request(
     schema = store.latest_schema()
     state: Snapshot | None = store.latest_snapshot() if snapshot is None else store.snapshot(snapshot)
     predicate = bind(parse_filter(filter_), schema.fields) if filter_ else Const.TRUE
-    names = set(root_columns(predicate))
     return ScanRequest(
         state=TableState(state, schema),
         predicate=predicate,
         fields=schema.fields,
-        filter_fields=tuple(f for f in schema.fields if f.name in names),
         options=TableOptions(schema.options),
         limit=limit,
     )

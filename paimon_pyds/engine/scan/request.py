@@ -1,0 +1,55 @@
+"""What a scan reads, as one record: made by `scan.Scan` and by row changes, passed on whole to planning and answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import DataField
+from paimon_pyds.engine.scan.travel import Incremental, TableState
+from paimon_pyds.sql.predicate.tree import Predicate, root_columns
+
+if TYPE_CHECKING:
+    from paimon_pyds.sql.text.order import TopN
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """A state of a table, a bound predicate, the columns to return, and how many rows of them.
+
+    Attributes:
+        between: read what some snapshots added, or leave out the files of an older state, instead of reading the state
+            whole.
+        read_optimized: read what compactions left on the highest level only, where rows have versions.
+        zone: the time zone of casts of columns that were given another type; None refuses those that depend on one.
+        explain: note which step left out which file, and what indexes said.
+    """
+
+    state: TableState
+    predicate: Predicate
+    fields: tuple[DataField, ...]
+    options: TableOptions
+    metadata_columns: tuple[str, ...] = ()
+    limit: int | None = None
+    top_n: TopN | None = None
+    between: Incremental | None = None
+    read_optimized: bool = False
+    zone: str | None = None
+    explain: bool = False
+
+    @property
+    def filter_fields(self) -> tuple[DataField, ...]:
+        """The table's columns that the predicate needs."""
+        names = set(root_columns(self.predicate))
+        return tuple(field for field in self.state.schema.fields if field.name in names)
+
+    @property
+    def row_limit(self) -> int | None:
+        """The rows of the result at most, by the limit and the order; None where there is neither."""
+        limits = (self.limit, None if self.top_n is None else self.top_n.n)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def limited(self, rows: int) -> int:
+        """The rows of the result, given the number of rows that match the predicate."""
+        return rows if self.row_limit is None else min(rows, self.row_limit)
