@@ -40,6 +40,7 @@ from paimon_pyds.engine.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.engine.scan.plan import Planner, plan_scan
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import ScanPlan
+from paimon_pyds.engine.scan.steps import BUCKETS, KEYS, PARTITIONS
 from paimon_pyds.engine.scan.travel import Additions, TableState
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.engine.write.incoming import set_check
@@ -243,9 +244,9 @@ def waiting_buckets(target: RowTarget, predicate: Predicate) -> set[PartitionBuc
     fresh = target.entries.filter(
         pc.and_(pc.equal(target.entries["level"], 0), pc.greater_equal(target.entries["bucket"], 0))
     )
-    steps = (("partitions", planner.by_partition), ("buckets", planner.by_bucket), ("keys", planner.by_keys))
-    found = planner.pruned(fresh, *steps)
-    return set(map(PartitionBucket, found["partition"].to_pylist(), found["bucket"].to_pylist()))
+    for step in (PARTITIONS, BUCKETS, KEYS):
+        fresh = step(fresh, planner)
+    return set(map(PartitionBucket, fresh["partition"].to_pylist(), fresh["bucket"].to_pylist()))
 
 
 @dataclass(slots=True)
@@ -438,7 +439,7 @@ class _Guard:
         entries = one_batch(reader.entries(reader.delta(snapshot), planner.columns))
         if self.hides:
             entries = entries.filter(_shown(entries, compacts=compacts))
-        kept = planner.pruned(entries, ("buckets", planner.by_bucket), ("keys", planner.by_keys))
+        kept = KEYS(BUCKETS(entries, planner), planner)
         unreadable = keys is Const.TRUE or hides_level_0(planner.request.options)
         if not kept.num_rows or unreadable or FileKind.DELETE in kept["kind"].to_pylist():
             return bool(kept.num_rows)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,24 +30,17 @@ from paimon_pyds.engine.scan.planned_files import (
     planned_files,
     renewed_files,
 )
-from paimon_pyds.engine.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, clocked, left_out, statistics_mask
+from paimon_pyds.engine.scan.prune import EmbeddedAnswers, clocked
 from paimon_pyds.engine.scan.request import ScanRequest
-from paimon_pyds.engine.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
+from paimon_pyds.engine.scan.result import BucketSkew, PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.engine.scan.steps import PARTITIONS, buckets_of, keys_of, statistics_of, steps_of
 from paimon_pyds.engine.scan.travel import Additions, Difference
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import traits_of
 from paimon_pyds.keys.merge.files_to_merge import (
     MERGED,
-    all_merged,
     both_states,
     by_state,
-    changed_sections,
-    hides_level_0,
-    highest_level,
     is_older,
-    keep_sections,
-    not_merged,
-    with_merged,
     without_common,
 )
 from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
@@ -67,13 +59,9 @@ _PLAN_COLUMNS = (
     "schema_id", "level", "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id",
     "write_cols",
 )  # fmt: skip
-_FILE_SCHEMA_COLUMNS = ("file_name", "schema_id", "write_cols")
 _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
 """Further columns for files that are sorted runs of a table with a primary key."""
 
-_Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
-"""A step: from entries to the remaining entries and a text for explanations."""
-_NOT_COMPACTED = "hidden from batch reads until it is compacted"
 MANY_MANIFEST_BYTES = 16 << 20
 """Total size of manifests from which on they are filtered one after the other and not cached: decoded, they would fill
 most of the cache of metadata."""
@@ -108,6 +96,7 @@ class Planner:
         self.clock = time.perf_counter()
         self.embedded = EmbeddedAnswers(np.zeros(0, np.bool_))
         self.rows_in_doubt = False
+        self.skew: BucketSkew | None = None
         self.sifted = False
         """Whether partitions, buckets and statistics (of keys, where rows are merged) have acted on each manifest."""
         self.columns = (*_PLAN_COLUMNS, *_RUN_COLUMNS) if self.schema.primary_keys else _PLAN_COLUMNS
@@ -132,19 +121,8 @@ class Planner:
     def _plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
         entries = self.entries()
-        if not self.sifted:
-            entries = self.pruned(entries, ("partitions", self.by_partition))
-        has_buckets = self.schema.primary_keys or int(options.get("bucket")) > 0
-        skew = bucket_skew(entries) if request.explain and has_buckets else None
-        if not self.settled:
-            if not self.sifted:
-                entries = self.pruned(entries, ("buckets", self.by_bucket))
-            if self.schema.primary_keys:
-                keys = () if self.sifted else (("keys", self.by_keys),)
-                entries = self.with_merged(self.pruned(self.visible(entries), *keys))
-            if not self.sifted or self.schema.primary_keys:
-                entries = self.pruned(entries, ("statistics", self.by_statistics))
-            entries = self.pruned(entries, ("embedded index", self.by_embedded_index))
+        for step in steps_of(self):
+            entries = step(entries, self)
         with collection_paused():
             files = self.files(entries)
         return ScanPlan(
@@ -155,24 +133,11 @@ class Planner:
             steps=tuple(self.steps),
             skips=tuple(self.skips),
             index_answers=self.embedded.index_answers,
-            skew=skew,
+            skew=self.skew,
             rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
             open_file_cost=options.get("source.split.open-file-cost"),
         )
-
-    def pruned(self, entries: pa.RecordBatch, *steps: tuple[str, _Step]) -> pa.RecordBatch:
-        """The entries that are left after some steps, each of which is noted."""
-        for name, prune in steps:
-            if self.request.predicate is Const.TRUE or not entries.num_rows:
-                break
-            before = entries
-            entries, detail = prune(before)
-            if detail or entries.num_rows != before.num_rows:
-                self.note(name, entries, detail)
-            if self.request.explain and entries.num_rows != before.num_rows and name in self.masks:
-                self.skips += left_out(name, before, entries, self.request.predicate, self.masks[name])
-        return entries
 
     def spec(self, files: Files) -> ReadSpec:
         request = self.request
@@ -190,19 +155,6 @@ class Planner:
             zone=request.zone,
             merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files.made) else None,
         )
-
-    def with_merged(self, entries: pa.RecordBatch) -> pa.RecordBatch:
-        """The entries of a table with a primary key, with columns that mark the files whose rows are merged with
-        others'."""
-        if isinstance(self.request.between, Additions):
-            return not_merged(entries)
-        if isinstance(between := self.request.between, Difference):
-            if between.exact and between.start is not None:
-                return changed_sections(
-                    entries, self.schema, renewed_files(self.store, self.schema, between.start, between.end)
-                )
-            return all_merged(entries, self.schema)
-        return with_merged(entries, self.schema, self.request.options)
 
     def merge_filter(self, predicate: Predicate) -> MergeFilter:
         """The parts of a predicate that act before and after versions of a row are merged."""
@@ -287,8 +239,8 @@ class Planner:
         if self.settled or not len(rows):
             return found
         left = entries if len(rows) == len(found) else entries.take(from_numpy(rows))
-        keep = self.keys_of(predicate, left) if self.schema.primary_keys else self.statistics_of(predicate, left)
-        in_buckets = self.buckets_of(predicate, left)
+        keep = (keys_of if self.schema.primary_keys else statistics_of)(predicate, left, self)
+        in_buckets = buckets_of(predicate, left, self)
         found[rows] = keep if in_buckets is None else keep & in_buckets
         return found
 
@@ -341,7 +293,7 @@ class Planner:
         whole = self.read(manifests)
         self.note("table", whole)
         kept = whole.filter(pc.is_in(whole.column("file_name"), value_set=kept.column("file_name")))
-        self.skips += left_out("manifests", whole, kept, self.partition_predicate, self.masks["partitions"])
+        replace(PARTITIONS, name="manifests").explain(whole, kept, self.partition_predicate, self)
         return kept
 
     def manifests(self) -> list[ManifestFile]:
@@ -351,103 +303,9 @@ class Planner:
             return [manifest for snapshot in between.snapshots for manifest in listed(snapshot)]
         return self.reader.manifests(self.request.state.snapshot)
 
-    def visible(self, entries: pa.RecordBatch) -> pa.RecordBatch:
-        """The files that a batch read of a table with a primary key looks at."""
-        keep = to_numpy(entries.column("bucket")) >= 0  # others are of the bucket for rows that have none yet
-        levels = to_numpy(entries.column("level"))
-        if self.request.read_optimized:
-            keep &= levels == highest_level(self.request.options)
-        if hides_level_0(self.request.options) and not self.shows_level_0():
-            keep &= levels > 0
-        if keep.all():
-            return entries
-        visible = pc.filter(entries, from_numpy(keep))
-        self.note("not compacted", visible, f"{visible.num_rows} of {entries.num_rows} files are visible")
-        if self.request.explain:
-            reason = "not on the highest level" if self.request.read_optimized else _NOT_COMPACTED
-            hidden = pc.filter(entries, from_numpy(~keep))
-            columns = (hidden.column(name).to_pylist() for name in ("file_name", "row_count", "file_size"))
-            self.skips += [
-                SkippedFile(name, rows, size, reason, "not compacted")
-                for name, rows, size in zip(*columns, strict=True)
-            ]
-        return visible
-
-    def shows_level_0(self) -> bool:
-        """Whether files are among them that batch reads leave out: what snapshots added is not compared with older
-        versions, and most of it is there; nor is a difference by the rules of Java 2.1."""
-        between = self.request.between
-        if isinstance(between, Difference):
-            return not between.exact and self.request.options.get("diff-rules") == "2.1"
-        return isinstance(between, Additions)
-
-    def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        if self.partition_predicate is Const.TRUE:
-            return entries, ""
-        mask, kept, of = self.entry_filter.partitions_kept(entries)
-        return pc.filter(entries, from_numpy(mask)), f"{kept} of {of} partitions"
-
-    def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        mask = self.buckets_of(self.request.predicate, entries)
-        return (entries, "") if mask is None else (pc.filter(entries, from_numpy(mask)), buckets_text(entries, mask))
-
-    def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
-        """A mask of the entries in buckets that may have matches; None if all may."""
-        return bucket_mask(predicate, self.schema, entries, self.store.schemas)
-
-    def by_keys(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        return entries.filter(from_numpy(self.keys_of(self.request.predicate, entries))), ""
-
-    def keys_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which entries of a table with a primary key a predicate keeps by what it says of keys alone."""
-        return self.statistics_of(self.merge_filter(predicate).before, entries)
-
-    def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        mask, detail = self.statistics_of(self.request.predicate, entries), ""
-        if self.schema.primary_keys:
-            alone, mask = mask, keep_sections(mask, entries, self.request.options)
-            if (held := int((mask & ~alone).sum())) and self.request.explain:
-                detail = f"{held} more could go, but are merged with others"
-        return (entries, detail) if mask.all() else (pc.filter(entries, from_numpy(mask)), detail)
-
-    def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which entries a predicate keeps by their statistics."""
-        return statistics_mask(predicate, self.schema.fields, entries, self.fields_of)
-
-    @property
-    def masks(self) -> Mapping[str, Callable[[Predicate, pa.RecordBatch], npt.NDArray[np.bool_] | None]]:
-        """What each step that looks at whole files makes of a part of the filter."""
-        keys = self.schema.partition_keys
-        return {
-            "partitions": lambda part, entries: EntryFilter(self.schema, partition_filter(part, keys)[0]).mask(entries),
-            "buckets": self.buckets_of,
-            "keys": self.keys_of,
-            "statistics": self.statistics_of,
-        }
-
     def fields_of(self, schema_id: int) -> tuple[DataField, ...]:
         fields = self.store.schema(schema_id).fields
         return nulls_only(fields) if self.tests_variant else fields
-
-    def by_embedded_index(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        embedded = entries.column("embedded_index")
-        if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
-            return entries, ""
-
-        from paimon_pyds.metadata.evolution.file_columns import plan_evolution
-
-        def devolved(row: int) -> Predicate:
-            name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
-            fields, wanted = self.fields_of(schema_id), self.filter_fields
-            trims = traits_of(name).trims_char
-            evolution = plan_evolution(fields, wanted, write_cols, trims_char=trims, zone=self.request.zone)
-            merged = bool(self.schema.primary_keys) and entries.column(MERGED)[row].as_py()
-            return evolution.devolve(self.unmerged if merged else self.request.predicate)
-
-        self.embedded = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
-        self.skips += self.embedded.skips
-        keep = self.embedded.keep
-        return pc.filter(entries, from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
     def files(self, entries: pa.RecordBatch) -> Files:
         files: list[PlannedFile] = []
