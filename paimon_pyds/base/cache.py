@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast, overload
+from weakref import WeakSet
 
 _T = TypeVar("_T")
 
@@ -55,51 +56,48 @@ def collection_paused() -> Iterator[None]:
         gc.enable()
 
 
+_caches: WeakSet[ByteLimitedCache] = WeakSet()
+
+
 class ByteLimitedCache:
     """A thread-safe map that forgets values once they weigh more than ``limit`` bytes together.
 
-    Values that threads share are loaded by `get_or_load`: two may load one at once, and the second result is dropped.
-    Values that one thread at a time may use are taken out by `take` and come back by `put`. Values that exceed the
-    limit are not cached.
+    Values that threads share are loaded by `get_or_load`, which two may do at once. Values that only one thread at a
+    time may use are taken out by `take` and come back by `put`. Values that exceed the limit are not cached.
 
-    Such a map lives as long as the process, and its lock works in a child that was forked while a thread held it.
+    ``at_random``: any values make room for others, not those that were used least recently: if it were these, a caller
+    that reads more values than fit, again and again in the same order, would never find one.
+
+    Its lock works in a child that was forked while a thread held it.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, at_random: bool = False) -> None:
         self.limit = limit
+        self._at_random = at_random
         self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()
         """Value, weight and place in ``_keys``, the least recently used first."""
         self._keys: list[Hashable] = []
         self.weight = 0
         """Size of all cached values, in bytes."""
         self._lock = threading.Lock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+        _caches.add(self)
 
     def get_or_load(self, key: Hashable, load: Callable[[], _T], weigh: Callable[[_T], int]) -> _T:
-        """The value of a key; ``load`` gives it and ``weigh`` its size in bytes when it is not here.
+        """The value of a key; ``load`` gives it and ``weigh`` its size in bytes when it is not here."""
+        value = self.get(key)
+        if value is None:
+            value = load()
+            self.put(key, value, weigh(value))
+        return cast(_T, value)
 
-        What was used least recently makes room for it.
-        """
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._entries.move_to_end(key)
-                return cast(_T, entry[0])
-        value = load()
-        weight = weigh(value)
-        with self._lock:
-            if key not in self._entries and weight <= self.limit:
-                while self.weight + weight > self.limit:
-                    self._remove(next(iter(self._entries)))
-                self._add(key, value, weight)
-        return value
-
-    def peek(self, key: Hashable) -> Any:
+    def get(self, key: Hashable) -> Any:
         """The value of a key if it is here, else None."""
         with self._lock:
             entry = self._entries.get(key)
-            return None if entry is None else entry[0]
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
 
     def take(self, key: Hashable) -> Any:
         """The value of a key, which is no longer here afterwards; None when it was not here."""
@@ -107,21 +105,17 @@ class ByteLimitedCache:
             return self._remove(key) if key in self._entries else None
 
     def put(self, key: Hashable, value: Any, weight: int) -> None:
-        """Cache a value of ``weight`` bytes; it replaces the former value of the key.
-
-        Random values are dropped to make room: if it were the oldest ones, a caller that reads more values than fit,
-        again and again in the same order, would never find one.
-        """
-        import random
-
+        """Cache a value of ``weight`` bytes; it replaces the former value of the key."""
         with self._lock:
             if key in self._entries:
                 self._remove(key)
             if weight > self.limit:
                 return
             while self.weight + weight > self.limit:
-                self._remove(random.choice(self._keys))
-            self._add(key, value, weight)
+                self._remove(_any(self._keys) if self._at_random else next(iter(self._entries)))
+            self._entries[key] = (value, weight, len(self._keys))
+            self._keys.append(key)
+            self.weight += weight
 
     def clear(self) -> None:
         """Forget everything."""
@@ -130,17 +124,12 @@ class ByteLimitedCache:
             self._keys.clear()
             self.weight = 0
 
-    def _forked(self) -> None:
-        # A thread that the child does not have may hold the lock before `locked` says so. What one is at that has it
-        # in full is half done.
+    def forked(self) -> None:
+        """Make it usable in a child. A thread that the child does not have may hold the lock before `locked` says so.
+        Its changes are half done where it has the lock in full."""
         held, self._lock = self._lock.locked(), threading.Lock()
         if held:
             self.clear()
-
-    def _add(self, key: Hashable, value: Any, weight: int) -> None:
-        self._entries[key] = (value, weight, len(self._keys))
-        self._keys.append(key)
-        self.weight += weight
 
     def _remove(self, key: Hashable) -> Any:
         value, weight, place = self._entries.pop(key)
@@ -150,3 +139,67 @@ class ByteLimitedCache:
             self._entries[last] = (*self._entries[last][:2], place)
         self.weight -= weight
         return value
+
+
+class TwoLevelCache(Generic[_T]):
+    """Values of files: in memory for this process, and on disk for the next one if the storage has a ``local_cache``.
+
+    ``name``: of the values. ``limit``: bytes in memory. ``encode``, ``decode``: to the bytes on disk, and back.
+    ``weigh``: bytes of a value in memory. ``may_change``: files may change, and the caller compares values with them.
+    """
+
+    def __init__(
+        self, name: str, limit: int, encode: Callable[[_T], bytes], decode: Callable[[bytes], _T],
+        weigh: Callable[[_T], int], *, may_change: bool = False,
+    ) -> None:  # fmt: skip
+        self._memory = ByteLimitedCache(limit, at_random=True)
+        self._name, self._encode, self._decode, self._weigh, self._may_change = name, encode, decode, weigh, may_change
+
+    def get(self, io: Any, path: str, *what: Hashable) -> _T | None:
+        """The value of a file; None if it is not cached. ``what``: distinguishes those of one file."""
+        value: _T | None = self._memory.get((io, path, *what))
+        if value is None:
+            disk, key = self._place(io, path, what)
+            data = None if key is None else disk.read(key)
+            value = None if data is None else self._decode(data.to_pybytes())
+            if value is not None:
+                self._memory.put((io, path, *what), value, self._weigh(value))
+        return value
+
+    def put(self, value: _T, io: Any, path: str, *what: Hashable) -> None:
+        """Cache the value of a file."""
+        self._memory.put((io, path, *what), value, self._weigh(value))
+        disk, key = self._place(io, path, what)
+        if key is not None:
+            disk.write(key, self._encode(value))
+
+    def remove(self, io: Any, path: str, *what: Hashable) -> None:
+        """Cache it no longer."""
+        self._memory.take((io, path, *what))
+        disk, key = self._place(io, path, what)
+        if key is not None:
+            disk.remove(key)
+
+    def clear(self) -> None:
+        """Forget what is in memory."""
+        self._memory.clear()
+
+    def _place(self, io: Any, path: str, what: tuple[Hashable, ...]) -> tuple[Any, bytes | None]:
+        if (disk := getattr(io, "local_cache", None)) is None:
+            return None, None
+        return disk, (disk.key_of if self._may_change else disk.key)(io, path, *what, self._name)
+
+
+def _any(keys: list[Hashable]) -> Hashable:
+    import random  # seldom
+
+    return random.choice(keys)
+
+
+def _forked() -> None:
+    for cache in list(_caches):
+        cache.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -23,13 +23,14 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import Int64s, fixed_binary, from_numpy, join_binary, pc, sorted_positions, to_numpy
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_groups, read_layout
-from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
+from paimon_pyds.index.source import Cursor, LoadedBytes, Window, corrupt
 from paimon_pyds.storage import ByteSource
 
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
@@ -54,7 +55,7 @@ class _Block:
 class BitmapReader:
     """An open bitmap index. Dictionary blocks and bitmaps are read on demand, several in one request."""
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteLimitedCache) -> None:
         self.source = source
         self._codec = codec
         self._cache = cache

@@ -16,6 +16,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import Flags, Int64s
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.index.dictionary import EncodedColumn, IndexLimitError, check_limits
 from paimon_pyds.index.keys import KeyCodec
@@ -23,7 +24,7 @@ from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
 from paimon_pyds.index.roaring.codec import encode_mask, read_layout
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
-from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, corrupt
+from paimon_pyds.index.source import Cursor, LoadedBytes, corrupt
 from paimon_pyds.storage import ByteSource
 
 _VERSION = 1
@@ -65,7 +66,7 @@ def _part(values: Int64s, members: Flags) -> list[bytes]:
 class BsiSlices(BitSlices):
     """The slices of the positive or of the negative values; its bitmaps are decoded at their first use."""
 
-    def __init__(self, data: bytes, source: LoadedBytes, start: int, row_count: int, cache: ByteCache) -> None:
+    def __init__(self, data: bytes, source: LoadedBytes, start: int, row_count: int, cache: ByteLimitedCache) -> None:
         cursor = Cursor(source, start, step=17)
         version, self.low, self.high = cursor.u8("version"), cursor.i64("min"), cursor.i64("max")
         if version != _VERSION:
@@ -104,7 +105,7 @@ class BsiReader:
     ``parts``: 1 and the slices of the positive values, -1 and those of the negative ones, as far as there are any.
     """
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteLimitedCache) -> None:
         self.source = source
         data = source.read(0, source.size)
         if len(data) < _LEAST:

@@ -28,7 +28,7 @@ from paimon_pyds.index.container import ContainerHead, checked, parse_head
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, KeyCodec, key_codec
 from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
-from paimon_pyds.index.source import ByteCache, MeteredSource, Window
+from paimon_pyds.index.source import MeteredSource, Window
 from paimon_pyds.sql.predicate.among import as_leaves, has_few_rows
 from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
@@ -44,7 +44,7 @@ EMPTY = "empty"
 _SHOWN_POSITIONS = 8
 """Positions of an answer that an explanation has."""
 
-_READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = {
+_READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteLimitedCache], IndexReader]] = {
     BLOOM_FILTER: lambda source, codec, cache: BloomReader(source, codec),
     BITMAP: BitmapReader,
     BSI: BsiReader,
@@ -144,7 +144,7 @@ class FileIndex:
         self.name = source.name
         self._source = source
         self._bodies = checked(source, head)
-        self._cache = ByteCache(cache_bytes)
+        self._cache = ByteLimitedCache(cache_bytes)
         self._columns: dict[str, ColumnIndexes] = {}
         self._reported = 0
         self.head = head
@@ -171,7 +171,7 @@ class FileIndex:
     def nbytes(self) -> int:
         readers = [reader for column in self._columns.values() for reader in column.readers.values()]
         checksums = (self.head.checked_bytes or 0) // _BYTES_PER_CHECKSUM
-        kept = self._source.nbytes + checksums + self._cache.used + sum(r.nbytes for r in readers)
+        kept = self._source.nbytes + checksums + self._cache.weight + sum(r.nbytes for r in readers)
         return kept + _OBJECTS_BYTES * (1 + len(readers))
 
     def reader(self, column: str, index_type: str, type_: DataType) -> IndexReader | None:
@@ -341,7 +341,7 @@ def _container_column(column: ColumnRef) -> str | None:
     return None
 
 
-OPEN_INDEXES = ByteLimitedCache(64 << 20)
+OPEN_INDEXES = ByteLimitedCache(64 << 20, at_random=True)
 """Open indexes that no thread uses now: an index is used by one at a time."""
 
 if hasattr(os, "register_at_fork"):  # connections to an object store don't work in a child

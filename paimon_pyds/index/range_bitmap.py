@@ -17,6 +17,7 @@ import struct
 import numpy as np
 from pyroaring import BitMap
 
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec
@@ -25,7 +26,7 @@ from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_
 from paimon_pyds.index.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
-from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
+from paimon_pyds.index.source import Cursor, Window, corrupt
 from paimon_pyds.storage import ByteSource
 
 _VERSION = 1
@@ -69,7 +70,7 @@ def _write_slices(column: EncodedColumn) -> list[bytes]:
     return [struct.pack(">i", len(header)), header, existing, *slices]
 
 
-def _open_slices(source: Window, row_count: int, cache: ByteCache) -> BitSlices:
+def _open_slices(source: Window, row_count: int, cache: ByteLimitedCache) -> BitSlices:
     """The bit slices of a range bitmap."""
     cursor = Cursor(source, step=4 + 10 + 8 * _MAX_SLICES)
     header, version = cursor.i32("header length"), cursor.u8("version")
@@ -90,7 +91,7 @@ def _open_slices(source: Window, row_count: int, cache: ByteCache) -> BitSlices:
 class RangeBitmapReader:
     """An open range bitmap. Dictionary chunks and slices are read on demand."""
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteLimitedCache) -> None:
         self.codec = codec
         self._cache = cache
         cursor = Cursor(source, step=256)

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from paimon_pyds.base.arrays import Int64s, fixed_binary, from_numpy, join_binary, pc, to_numpy
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
-from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
+from paimon_pyds.index.source import Cursor, LoadedBytes, Window, corrupt
 
 _VERSION = 1
 """Version of the format."""
@@ -119,7 +120,7 @@ def _variable_firsts(bounds: Int64s, chunk_size: int) -> Int64s:
 class RangeDictionary:
     """An open dictionary. The heads of all chunks are read at once, the keys of a chunk when it is searched."""
 
-    def __init__(self, source: Window, codec: KeyCodec, cardinality: int, cache: ByteCache) -> None:
+    def __init__(self, source: Window, codec: KeyCodec, cardinality: int, cache: ByteLimitedCache) -> None:
         self._source = source
         self._codec = codec
         self._cache = cache

@@ -12,10 +12,11 @@ import numpy as np
 from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import Int64s, Words, keep_freed_memory
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.index.slice_codec import RowOrder, order_rows
 from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
-from paimon_pyds.index.source import ByteCache, views
+from paimon_pyds.index.source import views
 from paimon_pyds.storage import ByteSource
 
 ByteRange = tuple[int, int]
@@ -55,7 +56,12 @@ class BitSlices:
     """
 
     def __init__(
-        self, source: ByteSource, existing: ByteRange, places: Sequence[ByteRange], row_count: int, cache: ByteCache
+        self,
+        source: ByteSource,
+        existing: ByteRange,
+        places: Sequence[ByteRange],
+        row_count: int,
+        cache: ByteLimitedCache,
     ) -> None:
         self._source = source
         self._existing = existing
@@ -98,7 +104,7 @@ class BitSlices:
         whole = sum(length for _, length in places)
         if whole <= _HEADS * len(places) * head_bytes(self._row_count):
             return None
-        if self._parts_read >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
+        if self._parts_read >= _PARTS and whole <= self._cache.limit // _SHARE_OF_LISTS:
             return None
         containers = containers_of(rows, self._row_count)
         if containers is None:
@@ -111,7 +117,7 @@ class BitSlices:
         if loaded is None:
             loaded = self._load(places)
             size = sum(length + 64 for _, length in places)
-            if size <= self._cache.capacity // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
+            if size <= self._cache.limit // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
                 self._cache.put((self._owner, name, len(places)), loaded, size)
         return loaded
 
@@ -151,7 +157,7 @@ class BitSlices:
         bits = self.low_count
         if order is not None or not bits or self.count > _MOST_ORDERED_BITS:
             return order
-        if 8 * self._row_count > self._cache.capacity // _SHARE_OF_ORDER:
+        if 8 * self._row_count > self._cache.limit // _SHARE_OF_ORDER:
             return None
         self._intervals += 1
         if self._intervals <= _BEFORE_ORDER:

@@ -5,9 +5,7 @@ Everything here distrusts lengths: reading past the end of a window is CorruptFi
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.storage import ByteSource, FileSource
@@ -209,32 +207,3 @@ class Cursor:
         if value < 0 or value * each > self.source.size - self.position:
             raise corrupt(self.source, f"{value} is not a possible count here", offset=at, field=field)
         return value
-
-
-class ByteCache:
-    """Least-recently-used values, bounded by their size in bytes. A value larger than the bound is not cached."""
-
-    __slots__ = ("_entries", "capacity", "used")
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.used = 0
-        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-
-    def get(self, key: Hashable) -> Any:
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._entries.move_to_end(key)
-        return entry[0]
-
-    def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Keep a value of ``size`` bytes, dropping the longest unused ones."""
-        if size > self.capacity:
-            return
-        old = self._entries.pop(key, None)
-        self.used += size - (0 if old is None else old[1])
-        self._entries[key] = (value, size)
-        while self.used > self.capacity:
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self.used -= dropped

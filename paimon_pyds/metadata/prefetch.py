@@ -14,23 +14,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import pyarrow as pa
-
-from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.cache import TwoLevelCache
 from paimon_pyds.storage import FileIO
 from paimon_pyds.storage.concurrent import concurrent_each
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.metadata.store import TableStore
-    from paimon_pyds.storage.disk_cache import LocalCache
 
 Request: TypeAlias = tuple[str, str]
 """A method of the storage, and the path to call it with."""
 _SEEN = struct.Struct("<QQ")
-_LAST_SEEN = ByteLimitedCache(1 << 20)
-_WEIGHT = 500
-"""Bytes of an entry in memory, about."""
 
 
 class SentRequests:
@@ -72,30 +66,21 @@ class NewestIds(NamedTuple):
     snapshot: int = 0
 
 
+_LAST_SEEN = TwoLevelCache[NewestIds](
+    "seen", 1 << 20, lambda seen: _SEEN.pack(*seen), lambda data: NewestIds(*_SEEN.unpack(data)), lambda _: 500,
+    may_change=True,
+)  # fmt: skip
+
+
 def last_seen(store: TableStore) -> NewestIds:
     """What this process has seen last, else another one on this machine."""
-    key = (store.io, store.root, store.branch)
-    found: NewestIds | None = _LAST_SEEN.peek(key)
-    if found is None:
-        cache, place = _place(store)
-        data = cache.read(place) if cache is not None and place is not None else None
-        found = NewestIds(*_SEEN.unpack(data)) if data is not None and data.size == _SEEN.size else NewestIds()
-        _LAST_SEEN.put(key, found, _WEIGHT)
-    return found
+    return _LAST_SEEN.get(store.io, store.root, store.branch) or NewestIds()
 
 
 def saw(store: TableStore, seen: NewestIds) -> None:
     """Note what was seen, here and for other processes."""
     if seen != last_seen(store):
-        _LAST_SEEN.put((store.io, store.root, store.branch), seen, _WEIGHT)
-        cache, place = _place(store)
-        if cache is not None and place is not None:
-            cache.write(place, pa.py_buffer(_SEEN.pack(*seen)))
-
-
-def _place(store: TableStore) -> tuple[LocalCache | None, bytes | None]:
-    cache: LocalCache | None = getattr(store.io, "local_cache", None)
-    return cache, None if cache is None else cache.key_of(store.io, store.root, store.branch, "seen")
+        _LAST_SEEN.put(seen, store.io, store.root, store.branch)
 
 
 def newest(store: TableStore) -> tuple[Request, ...]:

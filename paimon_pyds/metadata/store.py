@@ -395,7 +395,7 @@ class TableStore(SchemaStore):
         if columns is None:
             return self._cached(name, size, (None, on_disk), decode_manifest, _bytes_of)
         for among in ([None], groups):
-            held = [METADATA_CACHE.peek((self.io, path, size, group)) for group in among]
+            held = [METADATA_CACHE.get((self.io, path, size, group)) for group in among]
             if None not in held:
                 return _joined(held, wanted)
         return self._cached(
@@ -481,7 +481,6 @@ class TableStore(SchemaStore):
         """The entries of a manifest in some of `COLUMN_GROUPS`, from this machine's disk where they are there.
         ``in_memory``: keep them there as well. Errors as `read_manifest`."""
         from paimon_pyds.metadata.manifest import entry_schema
-        from paimon_pyds.metadata.manifest_cache import cached_entries
         from paimon_pyds.storage.disk_cache import LocalCache
 
         cache = self.local_cache or LocalCache.of()
@@ -495,7 +494,7 @@ class TableStore(SchemaStore):
         def load(group: tuple[str, ...]) -> pa.RecordBatch:
             schema = entry_schema(frozenset(group))
             key = cache.key(self.io, path, size, group)
-            return cached_entries(cache, key, lambda: decoded().select(schema.names), schema)
+            return cache.batch(key, schema, lambda: decoded().select(schema.names))
 
         if not in_memory:
             return list(map(load, groups))

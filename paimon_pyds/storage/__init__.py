@@ -55,7 +55,7 @@ _HINTS = {
 """Hints for errors of the operating system."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 """The beginning of a URI."""
-LOCAL_INDEXES = ByteLimitedCache(64 << 20)
+LOCAL_INDEXES = ByteLimitedCache(64 << 20, at_random=True)
 """A cache for local data files, by path: their version, and the decoded footer and page index."""
 _FIRST_READ = 256 << 10
 MANY_RANGES = 64

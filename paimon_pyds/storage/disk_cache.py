@@ -19,7 +19,7 @@ import stat
 import struct
 import time
 import uuid
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -115,18 +115,39 @@ class LocalCache:
                 os.unlink(path)
         return body if sound else None
 
+    def batch(self, key: bytes | None, schema: pa.Schema, load: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+        """A batch of rows, which is stored as Arrow IPC: the cached one, else what ``load`` gives.
+
+        ``key``: None for a batch that can't be cached. ``schema``: a cached batch of another one is not used.
+        """
+        data = None if key is None else self.read(key)
+        if data is not None:
+            with suppress(pa.ArrowException, StopIteration, OSError):
+                batch = pa.ipc.open_stream(data).read_next_batch()
+                batch.validate(full=True)
+                if batch.schema.equals(schema):
+                    return batch
+        batch = load()
+        if key is not None:
+            body = pa.BufferOutputStream()
+            with pa.ipc.new_stream(body, batch.schema) as stream:
+                stream.write_batch(batch)
+            self.write(key, body.getvalue())
+        return batch
+
     def remove(self, key: bytes) -> None:
-        """Keep it no longer."""
+        """Cache it no longer."""
         directory = self._opened(create=False)
         if directory is not None:
             with suppress(OSError):
                 os.unlink(_file(directory, key))
 
-    def write(self, key: bytes, data: pa.Buffer) -> None:
+    def write(self, key: bytes, data: pa.Buffer | bytes) -> None:
         """Keep some bytes, one at least; what the key had before is replaced."""
         directory = self._opened(create=True)
-        if directory is None or directory in _given_up or _BODY + data.size > self.max_size:
+        if directory is None or directory in _given_up or _BODY + len(data) > self.max_size:
             return
+        data = pa.py_buffer(data)
         temporary = f"{_file(directory, key)}.{uuid.uuid4().hex}"
         try:
             try:

@@ -6,20 +6,38 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-import pyarrow as pa
-
-from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.cache import TwoLevelCache
 from paimon_pyds.storage import FileIO, saves_requests
-from paimon_pyds.storage.disk_cache import LocalCache
 
-KEPT_RANGES = ByteLimitedCache(64 << 20)
-"""The cache of this process, by storage and path."""
 _MOST_BYTES = 1 << 20
 """Bytes of one file. Longer ranges are rarely read again."""
-_WHAT = "ranges"
 _HEAD = struct.Struct("<qQ")
 _RANGE = struct.Struct("<QQ")
+_Ranges: TypeAlias = tuple[int, dict[int, bytes]]
+"""The size of a file, and its bytes by their offset."""
+
+
+def _encoded(found: _Ranges) -> bytes:
+    size, ranges = found
+    places = [_RANGE.pack(start, len(data)) for start, data in ranges.items()]
+    return b"".join([_HEAD.pack(size, len(ranges)), *places, *ranges.values()])
+
+
+def _decoded(whole: bytes) -> _Ranges:
+    size, number = _HEAD.unpack_from(whole)
+    at = _HEAD.size + number * _RANGE.size
+    ranges = {}
+    for start, length in _RANGE.iter_unpack(whole[_HEAD.size : at]):
+        ranges[start] = whole[at : at + length]
+        at += length
+    return size, ranges
+
+
+KEPT_RANGES = TwoLevelCache[_Ranges](
+    "ranges", 64 << 20, _encoded, _decoded, lambda found: sum(200 + len(data) for data in found[1].values())
+)
 
 
 class KeptRanges:
@@ -29,10 +47,7 @@ class KeptRanges:
         self._io = io
         self._path = path
         self._fresh: dict[int, bytes] = {}
-        found = KEPT_RANGES.peek((io, path))
-        self._size: int
-        self._held: dict[int, bytes]
-        self._size, self._held = found if found is not None else self._on_disk()
+        self._size, self._held = KEPT_RANGES.get(io, path) or (-1, {})
         self._room = _MOST_BYTES - sum(map(len, self._held.values()))
 
     def size(self, guess: int) -> int:
@@ -87,39 +102,10 @@ class KeptRanges:
         """Keep what was read: it has proved right."""
         if not self._fresh:
             return
-        ranges = self._held = self._held | self._fresh
-        size = sum(map(len, ranges.values()))
-        self._fresh = {}
-        KEPT_RANGES.put((self._io, self._path), (self._size, ranges), size + 200 * len(ranges))
-        cache, key = _place(self._io, self._path)
-        if cache is not None and key is not None:
-            places = [_RANGE.pack(start, len(data)) for start, data in ranges.items()]
-            cache.write(key, pa.py_buffer(b"".join([_HEAD.pack(self._size, len(ranges)), *places, *ranges.values()])))
-
-    def _on_disk(self) -> tuple[int, dict[int, bytes]]:
-        cache, key = _place(self._io, self._path)
-        data = None if cache is None or key is None else cache.read(key)
-        if data is None:
-            return -1, {}
-        whole = data.to_pybytes()
-        size, number = _HEAD.unpack_from(whole)
-        at = _HEAD.size + number * _RANGE.size
-        ranges = {}
-        for start, length in _RANGE.iter_unpack(whole[_HEAD.size : at]):
-            ranges[start] = whole[at : at + length]
-            at += length
-        KEPT_RANGES.put((self._io, self._path), (size, ranges), at + 200 * number)
-        return size, ranges
+        self._held, self._fresh = self._held | self._fresh, {}
+        KEPT_RANGES.put((self._size, self._held), self._io, self._path)
 
 
 def forget_ranges(io: FileIO, path: str) -> None:
     """See `paimon_pyds.storage.forget`."""
-    KEPT_RANGES.take((io, path))
-    cache, key = _place(io, path)
-    if cache is not None and key is not None:
-        cache.remove(key)
-
-
-def _place(io: FileIO, path: str) -> tuple[LocalCache | None, bytes | None]:
-    cache: LocalCache | None = getattr(io, "local_cache", None)
-    return cache, None if cache is None else cache.key(io, path, _WHAT)
+    KEPT_RANGES.remove(io, path)

@@ -19,7 +19,7 @@ from paimon_pyds.base.cache import ByteLimitedCache
 
 PAGE = 1000
 """Names of a listing that come at once."""
-_KNOWN = ByteLimitedCache(1 << 20)
+_KNOWN = ByteLimitedCache(1 << 20, at_random=True)
 """The key of an object that was read or written, by the client's identity and bucket."""
 _ENTRY_BYTES = 500
 
@@ -45,7 +45,7 @@ class Witness:
     def listed(self, store: Any) -> str | None:
         """The key, after the server listed objects around it; None where no key is known, or it may not be listed.
         Raises NoListError: the server doesn't list an object that is there."""
-        key: str | None = _KNOWN.peek(self._place)
+        key: str | None = _KNOWN.get(self._place)
         if key is None:
             return None
         with suppress(exceptions.PermissionDeniedError):

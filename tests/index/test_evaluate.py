@@ -13,7 +13,6 @@ from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
-from paimon_pyds.index.source import ByteCache
 from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, Op, Or
 from paimon_pyds.storage import BytesSource
 
@@ -246,22 +245,6 @@ def test_nanoseconds_are_cut_the_safe_way() -> None:
     assert rows(Op.GT, 0) == ([3, 4, 5, 6], False)
     assert rows(Op.EQ, -1) == ([1, 2], False)
     assert rows(Op.NE, 0) == ([0, 1, 2, 3, 4, 5, 6], False)
-
-
-def test_the_cache_is_bounded() -> None:
-    cache = ByteCache(100)
-    for number in range(10):
-        cache.put(number, f"value {number}", 30)
-        assert cache.used <= 100
-    assert [number for number in range(10) if cache.get(number)] == [7, 8, 9]
-    cache.get(7)
-    cache.put(10, "x", 30)
-    assert cache.get(8) is None
-    assert cache.get(7) == "value 7"
-    cache.put(11, "too large", 101)
-    assert cache.get(11) is None
-    cache.put(7, "again", 10)
-    assert cache.used == 70
 
 
 def test_a_small_cache_changes_nothing_but_what_is_read(container: bytes) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.evaluate import OPEN_INDEXES, open_embedded_index, open_side_index
 from paimon_pyds.storage.local import LocalFileIO
@@ -169,48 +166,6 @@ def test_what_is_kept_is_bounded(table: pp.Table, monkeypatch: pytest.MonkeyPatc
         table.scan(text).answer.count()
         assert OPEN_INDEXES.weight <= held // 2
     assert OPEN_INDEXES.weight > 0
-
-
-def test_some_of_what_does_not_fit_is_found_again() -> None:
-    cache = ByteLimitedCache(100)
-    found = 0
-    for number in [*range(12)] * 50:
-        found += cache.take(number) is not None
-        cache.put(number, str(number), 10)
-        assert cache.weight <= 100
-    assert found > 200
-    cache.put("large", "value", 101)
-    assert cache.take("large") is None
-    kept = [number for number in range(12) if cache.take(number) is not None]
-    assert (len(kept), cache.weight) == (10, 0)
-
-
-def test_room_among_many_values_is_made_without_a_look_at_all_of_them() -> None:
-    cache = ByteLimitedCache(50_000)
-    for number in range(60_000):
-        cache.put(number, str(number), 1)
-    tracemalloc.start()
-    for number in range(60_000, 60_100):
-        cache.put(number, str(number), 1)
-        cache.take(number - 1)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 50_000  # bytes: a copy of the keys would take 8 for each of them
-    kept = cache.weight
-    assert sum(cache.take(number) is not None for number in range(60_100)) == kept > 49_000
-    assert cache.weight == 0
-
-
-def test_each_value_that_is_kept_is_found_under_its_own_key() -> None:
-    cache = ByteLimitedCache(40)
-    random = Random(7)
-    for _ in range(2_000):
-        number = random.randrange(12)
-        assert cache.take(number) in (None, number)
-        cache.put(number, number, random.randrange(1, 12))
-        loaded = random.randrange(12)
-        assert cache.get_or_load(loaded, lambda loaded=loaded: loaded, lambda _: 5) == loaded  # type: ignore[misc]
-        assert cache.weight <= 40
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bsi import BsiReader, write_bsi
@@ -25,7 +26,7 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
 from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.index.slice_containers import read_containers
 from paimon_pyds.index.slices import BitSlices
-from paimon_pyds.index.source import ByteCache, MeteredSource
+from paimon_pyds.index.source import MeteredSource
 from paimon_pyds.storage import BytesSource
 from support.file_indexes import encoded
 from support.fixtures import DEV, json_lines
@@ -67,7 +68,7 @@ INDEXES = {(kind, name): _index(kind, values, known) for kind in READERS for nam
 def _ask(kind: str, data: bytes, low: int, high: int) -> tuple[BitMap, int]:
     """The rows between two values, asked of an index that was just opened, and the bytes read for it."""
     source = MeteredSource(BytesSource(data, "x.index"))
-    rows = READERS[kind](source, CODEC, ByteCache(CACHE)).answer(Interval(low, high)).selection.positions
+    rows = READERS[kind](source, CODEC, ByteLimitedCache(CACHE)).answer(Interval(low, high)).selection.positions
     assert rows is not None
     return rows, source.bytes_read
 
@@ -98,7 +99,7 @@ def test_who_asks_often_gets_whole_slices() -> None:
     """After some questions nothing more is read, and the answers stay the same."""
     values = COLUMNS[1][1]
     source = MeteredSource(BytesSource(INDEXES["range-bitmap", "with strays"], "x.index"))
-    reader = RangeBitmapReader(source, CODEC, ByteCache(CACHE))
+    reader = RangeBitmapReader(source, CODEC, ByteLimitedCache(CACHE))
     read = []
     for low in range(1_000, 36_000, 700):
         found = reader.answer(Interval(low, low + 30)).selection.to_array(ROWS)
@@ -187,5 +188,5 @@ def test_bitmaps_of_java_in_parts() -> None:
 def test_small_slices_are_read_whole() -> None:
     values = np.arange(ROWS) // 90_000
     data = _index("range-bitmap", values, np.ones(ROWS, np.bool_))
-    opened = RangeBitmapReader(BytesSource(data), CODEC, ByteCache(CACHE))
+    opened = RangeBitmapReader(BytesSource(data), CODEC, ByteLimitedCache(CACHE))
     assert opened.slices.load_around(BitMap([1]), range(3)) is None

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.types import parse_type
 from paimon_pyds.index.bsi import BsiReader, write_bsi
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval, make_probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
-from paimon_pyds.index.source import ByteCache, MeteredSource
+from paimon_pyds.index.source import MeteredSource
 from paimon_pyds.sql.predicate.tree import Op
 from paimon_pyds.storage import BytesSource
 from support.file_indexes import encoded
@@ -27,7 +28,10 @@ CHUNK = 16 << 10
 
 def _readers(values: pa.Array) -> list[RangeBitmapReader | BsiReader]:
     ranges, bsi = _indexes(values)
-    return [RangeBitmapReader(ranges, CODEC, ByteCache(1 << 24)), BsiReader(bsi, CODEC, ByteCache(1 << 24))]
+    return [
+        RangeBitmapReader(ranges, CODEC, ByteLimitedCache(1 << 24)),
+        BsiReader(bsi, CODEC, ByteLimitedCache(1 << 24)),
+    ]
 
 
 def _indexes(values: pa.Array) -> tuple[BytesSource, BytesSource]:
@@ -75,19 +79,19 @@ def test_ranges_equal_numpy(which: int, data: st.DataObject) -> None:
 @pytest.mark.parametrize("capacity", [0, 4_000, 1 << 20])
 def test_a_small_cache_gives_the_same(capacity: int) -> None:
     column = COLUMNS[0][0]
-    cache = ByteCache(capacity)
+    cache = ByteLimitedCache(capacity)
     reader = RangeBitmapReader(_indexes(column)[0], CODEC, cache)
     for low in range(0, ROWS, 997):
         expected = COLUMNS[0][1][0].answer(Interval(low, low + 500))
         assert reader.answer(Interval(low, low + 500)).selection == expected.selection
-        assert cache.used <= capacity
+        assert cache.weight <= capacity
 
 
 def test_without_a_cache_a_question_reads_nothing_twice() -> None:
     data, _ = _indexes(pa.array(np.random.default_rng(1).permutation(3 * ROWS)))
     for low, high in ((5_000, 5_000), (700, 710)):
         source = MeteredSource(data)
-        reader = RangeBitmapReader(source, CODEC, ByteCache(0))
+        reader = RangeBitmapReader(source, CODEC, ByteLimitedCache(0))
         reader.answer(Interval(low, high))
         slices = sum(length for _, length in (reader.slices._existing, *reader.slices._places))
         assert slices < source.bytes_read < 1.5 * slices
@@ -101,7 +105,7 @@ def test_what_is_asked_often_stays_the_same(capacity: int) -> None:
     column = pa.array(values, mask=rng.random(ROWS) < 0.05)
     known = column.is_valid().to_numpy(zero_copy_only=False)
     ranges, bsi = _indexes(column)
-    caches = [ByteCache(capacity), ByteCache(capacity)]
+    caches = [ByteLimitedCache(capacity), ByteLimitedCache(capacity)]
     readers = [RangeBitmapReader(ranges, CODEC, caches[0]), BsiReader(bsi, CODEC, caches[1])]
     for number in range(150):
         low = int(rng.integers(-9, 21_009))
@@ -109,4 +113,4 @@ def test_what_is_asked_often_stays_the_same(capacity: int) -> None:
         expected = np.flatnonzero(known & (values >= low) & (values <= high)).tolist()
         for reader, cache in zip(readers, caches, strict=True):
             assert reader.answer(Interval(low, high)).selection.to_array(ROWS).tolist() == expected
-            assert cache.used <= capacity
+            assert cache.weight <= capacity

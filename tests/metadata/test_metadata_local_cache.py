@@ -21,7 +21,6 @@ from paimon_pyds.base.row import EMPTY_ROW
 from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry
-from paimon_pyds.metadata.manifest_cache import cached_entries
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import disk_cache as local_cache
@@ -55,7 +54,7 @@ def entries_of(number: int) -> pa.RecordBatch:
 
 def write(cache: LocalCache, key: bytes, entries: pa.RecordBatch) -> None:
     cache.remove(key)
-    cached_entries(cache, key, lambda: entries)
+    cache.batch(key, entries.schema, lambda: entries)
 
 
 def read(cache: LocalCache, key: bytes) -> pa.RecordBatch | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import (
     BranchNotFoundError,
@@ -315,44 +314,3 @@ def test_stores_publish_each_number_once(store: TableStore) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ cache
-
-
-def test_the_cache_forgets_what_was_used_least_recently() -> None:
-    cache = ByteLimitedCache(10)
-    loads: list[str] = []
-
-    def get(key: str, weight: int = 4) -> str:
-        def load() -> str:
-            loads.append(key)
-            return key
-
-        return cache.get_or_load(key, load, lambda _: weight)
-
-    get("a"), get("b"), get("a"), get("c")
-    assert cache.weight == 8 and cache.peek("b") is None and cache.peek("a") == "a"
-    get("heavy", 11)
-    assert cache.peek("heavy") is None and cache.weight == 8
-    get("a")
-    assert loads == ["a", "b", "c", "heavy"]
-    cache.clear()
-    assert cache.weight == 0 and cache.peek("a") is None
-
-
-def test_the_cache_stays_in_bounds_under_threads() -> None:
-    cache = ByteLimitedCache(1000)
-
-    def work(seed: int) -> None:
-        for i in range(500):
-            key = (seed * 31 + i * 7) % 97
-            assert cache.get_or_load(key, lambda key=key: key, lambda v: 10 + v) == key  # type: ignore[misc]
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert 0 < cache.weight <= 1000
-
-
-def test_a_failing_load_is_not_kept() -> None:
-    cache = ByteLimitedCache(10)
-    with pytest.raises(StorageError):
-        cache.get_or_load("k", lambda: (_ for _ in ()).throw(StorageError("no")), lambda _: 1)
-    assert cache.get_or_load("k", lambda: "v", lambda _: 1) == "v"

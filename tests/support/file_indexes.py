@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataType, arrow_type
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Nulls, Points
-from paimon_pyds.index.source import ByteCache
 from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import BytesSource
 from support.oracle_filters import internal_value
@@ -80,7 +80,7 @@ def agrees(selection: RowSelection, java: Any) -> bool:
 
 def same_answers(ours: bytes, theirs: bytes, type_: DataType) -> bool:
     """Whether two bitmap indexes hold the same values with the same rows, whatever their order."""
-    readers = [BitmapReader(BytesSource(body), key_codec(type_), ByteCache(1 << 20)) for body in (ours, theirs)]
+    readers = [BitmapReader(BytesSource(body), key_codec(type_), ByteLimitedCache(1 << 20)) for body in (ours, theirs)]
     contents = []
     for reader in readers:
         blocks = reader.load_blocks(range(reader.block_count))

@@ -61,7 +61,7 @@ class ParquetSource:
         self.sorted_pages: dict[int, SortedPages] = {}
         """Results derived from the page indexes of sorted columns, by leaf."""
         self._version = _version(io, path, size)
-        version, *found = LOCAL_INDEXES.peek(path) or (None,)
+        version, *found = LOCAL_INDEXES.get(path) or (None,)
         if version is None or version != self._version:
             self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
         else:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.text import one_line
@@ -21,7 +22,7 @@ from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.container import IndexRange, parse_head
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, key_codec
-from paimon_pyds.index.source import ByteCache, Cursor, Window
+from paimon_pyds.index.source import Cursor, Window
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
@@ -128,7 +129,7 @@ def _bitmap(window: Window) -> dict[str, Any]:
 
 
 def _bsi(window: Window) -> dict[str, Any]:
-    reader = BsiReader(window, key_codec(AtomicType(Kind.BIGINT)), ByteCache(0))
+    reader = BsiReader(window, key_codec(AtomicType(Kind.BIGINT)), ByteLimitedCache(0))
     bounds = {"highest" if sign > 0 else "lowest": sign * part.high for sign, part in reader.parts}
     return {"rows": reader.row_count, "slices": sum(part.count for _, part in reader.parts), **bounds}
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.scan import Scan
 
@@ -101,23 +100,3 @@ def test_a_child_forked_while_a_thread_holds_the_cache_can_scan(table: pp.Table)
             signal.alarm(300)
             os._exit(0 if table.scan().to_arrow().num_rows == 20_000 and METADATA_CACHE.weight > 0 else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_lock_that_is_taken_and_does_not_say_so_yet_is_not_waited_for_in_a_child() -> None:
-    """The thread that waited for it has it, and not the interpreter, when another one forks."""
-
-    class Taken:
-        def locked(self) -> bool:
-            return False
-
-        def __enter__(self) -> None:
-            raise AssertionError("this would wait for ever")
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    cache = ByteLimitedCache(10)
-    cache.put("a", 1, 1)
-    cache._lock = Taken()  # type: ignore[assignment]
-    cache._forked()
-    assert cache.take("a") == 1
