@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from paimon_pyds.engine.write.nested import cast_number
+from paimon_pyds.base.types.nested import cast_number
 from paimon_pyds.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:

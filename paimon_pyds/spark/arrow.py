@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.arrays import pc, to_numpy
 from paimon_pyds.base.types.kinds import UNITS_PER_SECOND
-from paimon_pyds.engine.write.nested import (
+from paimon_pyds.base.types.nested import (
     TIME_HINT,
     MissingMemberError,
     cast_nested,

@@ -19,9 +19,9 @@ from pyspark.sql import types
 from paimon_pyds.base.arrays import from_numpy, to_numpy
 from paimon_pyds.base.row import EMPTY_ROW, hash_rows
 from paimon_pyds.base.types import arrow_schema
+from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.engine.write.conform import default_value, match_columns
 from paimon_pyds.engine.write.context import WriteContext
-from paimon_pyds.engine.write.nested import find_name
 from paimon_pyds.engine.write.router import Router
 from paimon_pyds.engine.write.writer import hash_index
 from paimon_pyds.errors import UnsupportedError

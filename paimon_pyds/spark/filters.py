@@ -15,7 +15,7 @@ from typing import Any
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, RowType, timestamp_unit
 from paimon_pyds.base.types.kinds import NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
-from paimon_pyds.engine.write.nested import find_name
+from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_or, negate
 from paimon_pyds.sql.text.tree import Literal

@@ -25,13 +25,13 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import encode_rows
 from paimon_pyds.base.types import DataField, arrow_type
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, Kind
+from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
 from paimon_pyds.engine.cross_partition.placement import NewBuckets, Placement, Places
 from paimon_pyds.engine.execution.executor import Executor
 from paimon_pyds.engine.read import read_split
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN, IncomingRows
-from paimon_pyds.engine.write.nested import find_name
 from paimon_pyds.errors import CommitError
 from paimon_pyds.keys.bucket.dynamic import assigner_channels
 from paimon_pyds.keys.merge.key_set import between

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.types import DataField, RowType, arrow_type
-from paimon_pyds.engine.write.nested import find_name
+from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.spark.arrow import check_castable
 

@@ -183,7 +183,7 @@ class PaimonPushdownReader(PaimonReader):
     def _columns(self) -> dict[str, Any]:
         """The table's columns by the names Spark uses for them; CHAR is left to Spark, which sees texts as stored."""
         from paimon_pyds.base.types import Kind
-        from paimon_pyds.engine.write.nested import find_name
+        from paimon_pyds.base.types.nested import find_name
         from paimon_pyds.spark.filters import PushedColumn
         from paimon_pyds.spark.types import spark_field
 

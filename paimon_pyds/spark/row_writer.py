@@ -20,9 +20,9 @@ from paimon_pyds.base.arrays import grouped, pc
 from paimon_pyds.base.options import check_without_key
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.kinds import NESTED_KINDS
+from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.engine.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.engine.write import TableWriter, WriteContext
-from paimon_pyds.engine.write.nested import find_name
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.split import METADATA_FIELDS

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.engine.write.nested import find_name
+from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 

@@ -15,9 +15,9 @@ from paimon_pyds.base.options.option import shown_argument, texts
 from paimon_pyds.base.text import names_text
 from paimon_pyds.base.types import AtomicType, DataField, arrow_type, fields_named, from_arrow_schema
 from paimon_pyds.base.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
+from paimon_pyds.base.types.nested import cast_nested
 from paimon_pyds.base.types.unfit_values import first_refused, misfit
 from paimon_pyds.engine.write.conform import origin_of
-from paimon_pyds.engine.write.nested import cast_nested
 from paimon_pyds.errors import (
     ArgumentTypeError,
     ExpressionError,

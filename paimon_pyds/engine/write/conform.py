@@ -20,8 +20,7 @@ from paimon_pyds.base.text import names_text
 from paimon_pyds.base.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
 from paimon_pyds.base.types.kinds import BINARY_KINDS, FLOAT_KINDS, MAX_LENGTH, STRING_KINDS, Kind
 from paimon_pyds.base.types.model import AtomicType, DataField, DataType
-from paimon_pyds.base.zones import default_zone
-from paimon_pyds.engine.write.nested import (
+from paimon_pyds.base.types.nested import (
     TIME_HINT,
     MissingMemberError,
     cast_nested,
@@ -30,6 +29,7 @@ from paimon_pyds.engine.write.nested import (
     nulls_of,
     with_members,
 )
+from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import SchemaError, UnknownColumnError, UnsupportedError, columns_text, suggest
 from paimon_pyds.metadata.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.sql.expression.cast import to_instant

@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array as arrow_array
-from paimon_pyds.base.arrays import decoded, is_true, to_numpy
-from paimon_pyds.base.types import positions_named
+from paimon_pyds.base.arrays import decoded, is_true, pc, to_numpy
+from paimon_pyds.base.types.model import positions_named
 from paimon_pyds.errors import SchemaError
 
 LeafCast = Callable[[pa.Array, pa.DataType, str], pa.Array]
 """Casts values that are not nested: the array, the type wanted, the column's path for errors."""
-
-
 TIME_HINT = "TIME columns hold milliseconds, whatever their precision: cut finer digits off first"
 
 
@@ -47,7 +45,6 @@ def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
         array = array.cast(pa.decimal256(76, target.scale))
     found = array.cast(target)
     if t.is_float64(source) and t.is_float32(target):
-        from paimon_pyds.base.arrays import pc
         from paimon_pyds.base.types.unfit_values import grown_infinite
 
         if pc.any(grown_infinite(array, found)).as_py():
@@ -57,8 +54,6 @@ def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Doubles as decimals, half a unit away from zero."""
-    from paimon_pyds.base.arrays import pc
-
     exact = pa.decimal256(76, target.scale + 18)  # 17 digits behind those that are zero after rounding
     tiny = pc.less(pc.abs(array), 10.0 ** -(target.scale + 1))
     texts = pc.if_else(tiny, "0", array.cast(pa.string()))
