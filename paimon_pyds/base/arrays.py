@@ -1,5 +1,4 @@
-"""Arrow arrays from Python values and numpy arrays and back, by their buffers; words and LEB128 numbers (the integers
-of Avro and of Thrift's compact protocol) that are read at many places at once; checksums of bytes.
+"""Arrow arrays from Python values and numpy arrays and back, by their buffers.
 
 What pyarrow itself offers for that (``pa.array``, ``pa.scalar``, ``to_numpy``) imports pandas when it is first called,
 which takes longer than planning a query: a process that only plans does without, and without ``pyarrow.compute``
@@ -9,43 +8,25 @@ Fixed-Size Primitive, Variable-size Binary and List.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from functools import cache, lru_cache, partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.base.array_values import array_of
+from paimon_pyds.base.array_values import bits as bits
+
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Octets = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
-
-LONGER = 9
-"""The size that `unsigned_varints` gives for numbers that do not end within their word."""
-
-_LOW_7 = np.uint64(0x7F7F7F7F7F7F7F7F)
-_STOP = np.uint64(0x8080808080808080)
-_U1 = np.uint64(1)
-_HAS_BITCOUNT = hasattr(np, "bitwise_count")
-
-_INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
-    pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.date32(): np.int32,
-    pa.time32("ms"): np.int32,
-}  # fmt: skip
 _NUMBERS = {np.dtype(d): pa.from_numpy_dtype(d) for d in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}
 _DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
-_MAX_OFFSET = 2**31 - 1
-"""Greatest offset of Arrow's lists and texts with 32-bit offsets."""
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
-_UNITS = {"s": dt.timedelta(seconds=1), "ms": dt.timedelta(milliseconds=1), "us": _MICROSECOND, "ns": _MICROSECOND}
-_KEPT = frozenset({int, bool, type(None)})
+_CACHED = frozenset({int, bool, type(None)})
 """Types of values whose scalars are cached: small ones, which are the same if they compare as equal."""
 _LARGEST_COUNTED = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
@@ -131,15 +112,15 @@ def _allocate_once(size: int) -> None:
 
 def scalar(value: object, type_: pa.DataType | None = None) -> pa.Scalar:
     """The same as ``pa.scalar(value, type_)``, errors too."""
-    return _kept(value, type_) if type(value) in _KEPT else _scalar(value, type_)
+    return _cached_scalar(value, type_) if type(value) in _CACHED else _scalar(value, type_)
 
 
 def _scalar(value: object, type_: pa.DataType | None) -> pa.Scalar:
-    made = _array([value], type_)
+    made = array_of([value], type_)
     return pa.scalar(value, type_) if made is None else made[0]
 
 
-_kept = lru_cache(maxsize=256, typed=True)(_scalar)
+_cached_scalar = lru_cache(maxsize=256, typed=True)(_scalar)
 
 
 def array(
@@ -152,7 +133,7 @@ def array(
             return made if type_ is None or type_ == made.type else made.cast(type_)
     elif mask is None:
         values = values if isinstance(values, (list, tuple, pa.Array, pa.ChunkedArray)) else list(values)
-        made = None if isinstance(values, (pa.Array, pa.ChunkedArray)) else _array(values, type_)
+        made = None if isinstance(values, (pa.Array, pa.ChunkedArray)) else array_of(values, type_)
         if made is not None:
             return made
     return pa.array(values, type_, mask=mask)
@@ -289,141 +270,11 @@ def _flags(bits: pa.Buffer | None, of: pa.Array) -> Flags:
     return np.unpackbits(packed, count=skipped + len(of), bitorder="little")[skipped:].view(np.bool_)
 
 
-def bits(flags: Flags) -> pa.Buffer:
-    """Flags as Arrow has them, in a bit each."""
-    return pa.py_buffer(np.packbits(flags, bitorder="little"))
-
-
 def validity(array: pa.Array) -> pa.Buffer | None:
     """The bits of a validity map, from the array's first value on; None where no value is NULL."""
     return bits(is_true(array.is_valid())) if array.null_count else None
 
 
-def _array(values: Sequence[object], type_: pa.DataType | None) -> pa.Array | None:
-    """None where pyarrow has to do it."""
-    kinds = set(map(type, values))
-    valid = None
-    if _NONE in kinds or not kinds:
-        if len(kinds) <= 1:
-            return pa.nulls(len(values), pa.null() if type_ is None else type_)
-        kinds.remove(_NONE)
-        valid = bits(np.array([value is not None for value in values], np.bool_))
-    if type_ is None:
-        type_ = _INFERRED.get(next(iter(kinds))) if len(kinds) == 1 else None
-    if type_ is None:
-        return None
-    accepted, build = _BUILDERS.get(type_) or _BUILDERS_BY_ID.get(type_.id, _NO_BUILDER)
-    return build(values, valid, type_) if kinds <= accepted else None
-
-
-def _integers(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
-    try:
-        numbers = np.array(values if valid is None else [0 if value is None else value for value in values], np.int64)
-    except OverflowError:
-        return None
-    narrow = numbers.astype(_INTEGERS.get(type_, np.int64), copy=False)
-    if narrow is not numbers and (narrow != numbers).any():
-        return None
-    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(narrow)])
-
-
-def _dates(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
-    if any(isinstance(value, int) for value in values):
-        return _counts(values, valid, type_)
-    days = [value.toordinal() - _EPOCH.toordinal() if isinstance(value, dt.date) else 0 for value in values]
-    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.array(days, np.int32))])
-
-
-def _counts(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
-    """Dates and times by what they count."""
-    return _integers(values, valid, type_) if all(value is None or isinstance(value, int) for value in values) else None
-
-
-def _timestamps(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
-    """Those without a time zone are of UTC."""
-    if any(isinstance(value, int) for value in values):
-        return _counts(values, valid, type_)
-    counts = []
-    for value in values:
-        moment = value if isinstance(value, dt.datetime) else _EPOCH
-        past = (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) - _EPOCH
-        count, rest = divmod(past, _UNITS[type_.unit])
-        if rest:
-            return None
-        counts.append(count * 1000 if type_.unit == "ns" else count)
-    if any(abs(count) >= 2**63 for count in counts):
-        return None
-    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.array(counts, np.int64))])
-
-
-def _decimals(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
-    words = bytearray()
-    for value in values:
-        sign, digits, exponent = value.as_tuple() if isinstance(value, Decimal) else (0, (0,), 0)
-        if not isinstance(exponent, int) or exponent + type_.scale < 0 or exponent > type_.precision:
-            return None
-        unscaled = int("".join(map(str, digits))) * 10 ** (exponent + type_.scale)
-        if unscaled >= 10**type_.precision:
-            return None
-        words += (-unscaled if sign else unscaled).to_bytes(16, "little", signed=True)
-    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(words)])
-
-
-def _floats(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array:
-    numbers = np.array([0.0 if value is None else value for value in values], np.float64)
-    if type_ == pa.float32():
-        with np.errstate(over="ignore"):
-            numbers = numbers.astype(np.float32)
-    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(numbers)])
-
-
-def _booleans(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(type_, len(values), [valid, bits(np.array(values, np.bool_))])
-
-
-def _texts(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
-    try:
-        plain = [v.encode() if isinstance(v, str) else v if isinstance(v, bytes) else b"" for v in values]
-    except UnicodeEncodeError:
-        return None
-    offsets = _offsets([len(value) for value in plain])
-    if offsets is None:
-        return None
-    return pa.Array.from_buffers(type_, len(values), [valid, offsets, pa.py_buffer(b"".join(plain))])
-
-
-def _lists(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
-    plain = [value if isinstance(value, list | tuple) else () for value in values]
-    offsets = _offsets([len(value) for value in plain])
-    items = _array([item for value in plain for item in value], type_.value_type)
-    if items is None or offsets is None:
-        return None
-    return pa.Array.from_buffers(type_, len(values), [valid, offsets], children=[items])
-
-
-def _offsets(lengths: Sequence[int]) -> pa.Buffer | None:
-    ends = list(accumulate(lengths, initial=0))
-    return pa.py_buffer(np.array(ends, np.int32)) if ends[-1] <= _MAX_OFFSET else None
-
-
-_NONE = type(None)
-_SEQUENCES = frozenset({list, tuple})
-_BUILDERS: dict[pa.DataType, tuple[frozenset[type], Callable[..., pa.Array | None]]] = {
-    **{type_: (frozenset({int}), _integers) for type_ in _INTEGERS},
-    **{type_: (frozenset({float}), _floats) for type_ in (pa.float32(), pa.float64())},
-    pa.date32(): (frozenset({int, dt.date}), _dates),
-    pa.bool_(): (frozenset({bool}), _booleans),
-    pa.string(): (frozenset({str}), _texts),
-    pa.binary(): (frozenset({bytes}), _texts),
-}
-"""For each type the Python types of its values, without None, and the function that makes an array of them."""
-_BUILDERS_BY_ID: dict[int, tuple[frozenset[type], Callable[..., pa.Array | None]]] = {
-    pa.timestamp("us").id: (frozenset({int, dt.datetime}), _timestamps),
-    pa.decimal128(1).id: (frozenset({Decimal}), _decimals),
-    pa.list_(pa.null()).id: (_SEQUENCES, _lists),
-}
-_NO_BUILDER = (frozenset[type](), _booleans)
-_INFERRED = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.binary()}
 _ARROW = (pa.Scalar, pa.Array, pa.ChunkedArray)
 
 
@@ -508,69 +359,6 @@ def fixed_values(column: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArra
     return np.frombuffer(data, kind, len(column) * per_value, column.offset * per_value * kind.itemsize)
 
 
-def varint(value: int) -> bytes:
-    """The bytes of a number from 0 up."""
-    out = bytearray()
-    write_varint(out, value)
-    return bytes(out)
-
-
-def unsigned_varints(words: Words) -> tuple[Words, Octets]:
-    """The unsigned number that begins each word, and its bytes; of numbers of `LONGER` size only the lowest 56 bits."""
-    stop = _stops(words)
-    group = words & (stop | (stop - _U1)) & _LOW_7
-    size = _stop_bytes(stop)
-    longest = int(size.max(initial=0))
-    if longest > 1:
-        group = ((group & np.uint64(0x7F007F007F007F00)) >> _U1) | (group & np.uint64(0x007F007F007F007F))
-    if longest > 2:
-        group = ((group & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2)) | (group & np.uint64(0x00003FFF00003FFF))
-    if longest > 4:
-        group = ((group >> np.uint64(32)) << np.uint64(28)) | (group & np.uint64(0x0FFFFFFF))
-    return group, size
-
-
-def varint_sizes(words: Words) -> Octets:
-    """Bytes of the number that begins each word; `LONGER` where it does not end within the word."""
-    return _stop_bytes(_stops(words))
-
-
-def _stops(words: Words) -> Words:
-    """The highest bit of the byte that ends the number of each word: its lowest byte without the continuation bit."""
-    stop = ~words & _STOP
-    stop &= np.uint64(0) - stop
-    return stop
-
-
-def zigzag_decoded(numbers: Words) -> Int64s:
-    """The signed numbers behind unsigned ones (zigzag): 0, -1, 1, -2, …"""
-    return (numbers >> _U1).view(np.int64) ^ -(numbers & _U1).view(np.int64)
-
-
-def unzigzag(value: int) -> int:
-    """The signed number behind one unsigned number."""
-    return (value >> 1) ^ -(value & 1)
-
-
-def write_varint(out: bytearray, value: int) -> None:
-    """Append an unsigned LEB128 number."""
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def _stop_bytes(stop: Words) -> Octets:
-    """Bytes up to the one whose highest bit is set."""
-    if _HAS_BITCOUNT:  # numpy before 2.0 can't count bits
-        counted: Octets = (np.bitwise_count(stop - _U1) >> 3) + np.uint8(1)
-        return counted
-    size = np.full(stop.shape, LONGER, np.uint8)
-    for byte in range(8):
-        size[stop == np.uint64(0x80 << (8 * byte))] = byte + 1
-    return size
-
-
 def sorted_positions(numbers: Words, lost: int = 0) -> Int64s:
     """Positions that sort numbers by all but their ``lost`` lowest bits, equal ones in order. ``numbers`` is used up.
 
@@ -588,19 +376,3 @@ def sorted_positions(numbers: Words, lost: int = 0) -> Int64s:
 def index_bits(count: int) -> int:
     """The number of bits that hold each of ``count`` positions."""
     return max(count - 1, 1).bit_length()
-
-
-def checksum(data: bytes | memoryview) -> int:
-    """The checksum of some bytes that this package writes: the low four bytes of xxHash64, as in zstandard frames (RFC
-    8878, 3.1.1)."""
-    import xxhash
-
-    return xxhash.xxh64_intdigest(data) & 0xFFFF_FFFF
-
-
-def block_checksums(data: bytes | memoryview, block_size: int) -> list[int]:
-    """The checksums of blocks of ``block_size`` bytes, the last of which may be shorter."""
-    import xxhash
-
-    view, digest = memoryview(data), xxhash.xxh64_intdigest
-    return [digest(view[at : at + block_size]) & 0xFFFF_FFFF for at in range(0, len(view), block_size)]

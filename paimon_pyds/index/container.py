@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeVar
 
 from xxhash import xxh3_64_digest
 
-from paimon_pyds.base.arrays import checksum
+from paimon_pyds.base.checksums import checksum
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import block_checksums
+from paimon_pyds.base.checksums import block_checksums
 from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.format import ReadCounters

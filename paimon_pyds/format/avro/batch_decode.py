@@ -17,19 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import (
-    LONGER,
-    Flags,
-    Int64s,
-    Words,
-    from_numpy,
-    pc,
-    slices,
-    unaligned_words,
-    unsigned_varints,
-    zigzag_decoded,
-)
+from paimon_pyds.base.arrays import Flags, Int64s, Words, from_numpy, pc, slices, unaligned_words
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import LONGER, unsigned_varints, zigzag_decoded
 from paimon_pyds.format.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union, Unread
 
 PADDING = 16

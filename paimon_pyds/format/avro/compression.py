@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import checksum
+from paimon_pyds.base.checksums import checksum
 from paimon_pyds.errors import OptionError, UnsupportedError
 
 _CHUNK = 128_000

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from paimon_pyds.base.arrays import checksum
+from paimon_pyds.base.checksums import checksum
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.compression import compressor, decompressor

@@ -14,17 +14,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.base.arrays import (
-    LONGER,
-    Int64s,
-    Octets,
-    Words,
-    unaligned_words,
-    unsigned_varints,
-    varint_sizes,
-    zigzag_decoded,
-)
+from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import LONGER, unsigned_varints, varint_sizes, zigzag_decoded
 from paimon_pyds.format.avro.batch_decode import PADDING, WIDTHS, TooManyStepsError, Walker
 from paimon_pyds.format.avro.container import Block
 from paimon_pyds.format.avro.schema import Node, Primitive, Record, Sized, Union, optional

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
-from paimon_pyds.base.arrays import write_varint
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import write_varint
 from paimon_pyds.errors import CorruptFileError
 
 MAX_DEPTH = 32

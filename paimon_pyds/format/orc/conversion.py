@@ -13,11 +13,12 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Flags, Octets, Words, is_true, pc, to_numpy, unzigzag, zigzag_decoded
+from paimon_pyds.base.arrays import Flags, Octets, Words, is_true, pc, to_numpy
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, arrow_type
 from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
+from paimon_pyds.base.varints import unzigzag, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.format.batches import check_not_shredded, rebuild
 from paimon_pyds.format.orc.encoding import RUN_WIDTHS, read_varint, unpack

@@ -20,8 +20,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import block_checksums, checksum, varint
+from paimon_pyds.base.checksums import block_checksums, checksum
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.compression import compressor
 

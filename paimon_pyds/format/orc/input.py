@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import block_checksums, checksum
+from paimon_pyds.base.checksums import block_checksums, checksum
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import ReadCounters

@@ -26,11 +26,12 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import array as arrow_array
-from paimon_pyds.base.arrays import sliced, unzigzag
+from paimon_pyds.base.arrays import sliced
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, DataType, RowType, arrow_schema, arrow_type
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, INTEGER_KINDS, Kind
+from paimon_pyds.base.varints import unzigzag
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, PaimonError, UnsupportedError
 from paimon_pyds.format import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.format.orc.conversion import StripeStreams, check_type, decode_timestamps, from_orc

@@ -16,7 +16,8 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.base.arrays import Int64s, Octets, Words, varint
+from paimon_pyds.base.arrays import Int64s, Octets, Words
+from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import StorageError, UnsupportedError
 from paimon_pyds.format.orc.encoding import (
     RUN_WIDTHS,

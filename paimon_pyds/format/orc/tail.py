@@ -11,8 +11,8 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
-from paimon_pyds.base.arrays import unzigzag
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import unzigzag
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.orc.encoding import (
     MAX_SECTION,

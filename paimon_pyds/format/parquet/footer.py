@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.base.arrays import unzigzag
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import unzigzag
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format import WHOLE_FILE, ReadCounters
 from paimon_pyds.format.parquet.thrift import (

@@ -20,7 +20,8 @@ from threading import Semaphore
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words, varint
+from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
+from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.page_bodies import ZSTD, page_bodies, page_body
 from paimon_pyds.format.parquet.page_picks import BYTE_ARRAY, CODECS, PLAIN, RLE, UNCOMPRESSED, PagePick, few_wanted

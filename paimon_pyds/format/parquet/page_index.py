@@ -13,19 +13,9 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import (
-    LONGER,
-    Flags,
-    Int64s,
-    Octets,
-    scalar,
-    unaligned_words,
-    unsigned_varints,
-    unzigzag,
-    write_varint,
-    zigzag_decoded,
-)
+from paimon_pyds.base.arrays import Flags, Int64s, Octets, scalar, unaligned_words
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import LONGER, unsigned_varints, unzigzag, write_varint, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.avro.encode import join, varints
 from paimon_pyds.format.parquet.footer import Chunk, require

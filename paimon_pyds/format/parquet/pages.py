@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, from_numpy, one_array, pc, unaligned_words, unsigned_varints, zigzag_decoded
+from paimon_pyds.base.arrays import Int64s, from_numpy, one_array, pc, unaligned_words
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.varints import unsigned_varints, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.conversion import FIXED, INT96, as_fixed
 from paimon_pyds.format.parquet.footer import MAGIC

@@ -21,7 +21,8 @@ import struct as _struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from paimon_pyds.base.arrays import checksum, unzigzag, write_varint
+from paimon_pyds.base.checksums import checksum
+from paimon_pyds.base.varints import unzigzag, write_varint
 from paimon_pyds.errors import CorruptFileError
 
 BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paimon_pyds.base.arrays import unzigzag
 from paimon_pyds.base.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
+from paimon_pyds.base.varints import unzigzag
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.orc.encoding import as_bytes, as_number, numbers_of, read_message
 from paimon_pyds.format.orc.tail import OrcKind, OrcTail, OrcType, parse_tail
