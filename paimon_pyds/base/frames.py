@@ -18,7 +18,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.left_out import LeftOut, batches_with_left_out, find_left_out, with_left_out
 from paimon_pyds.base.progress import shown
-from paimon_pyds.base.python_values import NotKeptError, check_kept
+from paimon_pyds.base.python_values import LossyValueError, check_lossless
 from paimon_pyds.errors import ArgumentTypeError, SchemaError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _array(name: str, values: Any) -> pa.Array:
 def _as_arrow(values: Any) -> pa.Array:
     array = arrow_array(values)
     if _are_objects(values):
-        check_kept(values, array.type)
+        check_lossless(values, array.type)
     return array
 
 
@@ -191,7 +191,7 @@ def _unfit(name: str, values: Any, error: Exception) -> SchemaError:
         why, hint = "half of a surrogate pair is not a character", "correct the text"
     elif isinstance(error, OverflowError):
         why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
-    elif isinstance(error, NotKeptError):
+    elif isinstance(error, LossyValueError):
         hint = error.hint
     elif hasattr(values, "dtype") and not _are_objects(values):
         why = f"{why} ({values.dtype})"
@@ -239,7 +239,7 @@ def _from_pandas(frame: Any) -> pa.Table:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for at, field in enumerate(table.schema):
             if _are_objects(frame.iloc[:, at]):
-                check_kept(frame.iloc[:, at], field.type)
+                check_lossless(frame.iloc[:, at], field.type)
     except _NOT_ARROWS as error:
         for name in frame.columns:
             _array(name, frame[name].reset_index(drop=True))  # its error names the column and the row

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 
-class NotKeptError(ValueError):
+class LossyValueError(ValueError):
     """Values would not be the same as those that were given. ``hint``: what to give."""
 
     def __init__(self, message: str, hint: str = "give values of one type") -> None:
@@ -22,33 +22,35 @@ class NotKeptError(ValueError):
         self.hint = hint
 
 
-def check_kept(values: Iterable[Any], type_: pa.DataType) -> None:
+def check_lossless(values: Iterable[Any], type_: pa.DataType) -> None:
     """Refuse Python values that are not the same as values of the Arrow type that was found for them.
-    Raises NotKeptError."""
+    Raises LossyValueError."""
     t = pa.types
     if not _has_times(type_):
         return
     if t.is_struct(type_):
         rows = [value for value in values if isinstance(value, Mapping)]
         for field in type_:
-            check_kept([row.get(field.name) for row in rows], field.type)
+            check_lossless([row.get(field.name) for row in rows], field.type)
     elif t.is_list(type_):
-        check_kept([*chain.from_iterable(v for v in values if isinstance(v, list | tuple))], type_.value_type)
+        check_lossless([*chain.from_iterable(v for v in values if isinstance(v, list | tuple))], type_.value_type)
     elif t.is_time(type_):
         if any(isinstance(v, time) and v.tzinfo is not None for v in values):
-            raise NotKeptError("a time of day with a time zone", "columns have no room for it: leave the zone out")
+            raise LossyValueError("a time of day with a time zone", "columns have no room for it: leave the zone out")
     else:
         _check_moments([v for v in values if isinstance(v, datetime) and v == v], type_)  # NaT is no equal of itself
 
 
 def _check_moments(moments: list[Any], type_: pa.DataType) -> None:
     if moments and pa.types.is_date(type_):
-        raise NotKeptError("a time of day among dates")
+        raise LossyValueError("a time of day among dates")
     if len({moment.tzinfo is None for moment in moments}) > 1:
-        raise NotKeptError("times with and without a time zone")
+        raise LossyValueError("times with and without a time zone")
     others = [moment for moment in moments if type(moment) is not datetime]
     if getattr(type_, "unit", "") != "ns" and any(getattr(moment, "nanosecond", 0) for moment in others):
-        raise NotKeptError("nanoseconds, which would be lost", "give the whole column as an array or a pandas Series")
+        raise LossyValueError(
+            "nanoseconds, which would be lost", "give the whole column as an array or a pandas Series"
+        )
 
 
 def _has_times(type_: pa.DataType) -> bool:

@@ -240,12 +240,12 @@ class EntryFilter:
             wanted = array(sorted(self.partitions), pa.binary())
             keep &= is_true(pc.is_in(one_array(entries.column("partition")), wanted))
         elif self.predicate is not Const.TRUE:
-            keep &= self.partitions_kept(entries)[0]
+            keep &= self.matching_partitions(entries)[0]
         if self.buckets is not None:
             keep &= np.isin(to_numpy(one_array(entries.column("bucket"))), list(self.buckets))
         return keep
 
-    def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
+    def matching_partitions(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
         """A mask of the entries in matching partitions, the number of these partitions, and the number of all."""
         coded = pc.dictionary_encode(one_array(entries.column("partition")))
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)

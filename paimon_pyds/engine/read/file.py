@@ -252,18 +252,18 @@ class FileReading:
         returned = {f.name for f in output.file_fields}
         keep = [f for f in self.filtering.file_fields if f.name in returned]
         kept_batches: list[pa.RecordBatch] = []
-        kept_rows: list[npt.NDArray[np.int64]] = []
+        accepted_rows: list[npt.NDArray[np.int64]] = []
         before, examined, found = self._done, 0, 0
         columns_first = max(1, len(self.filtering.file_fields))
         for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
             mask = self._matches(batch)
-            kept_rows.append(positions.take(batch.num_rows, is_true(mask)))
-            examined, found = examined + batch.num_rows, found + len(kept_rows[-1])
+            accepted_rows.append(positions.take(batch.num_rows, is_true(mask)))
+            examined, found = examined + batch.num_rows, found + len(accepted_rows[-1])
             rest = len(others) / columns_first * found / max(1, examined)  # as it seems by now
             self._reach(before + examined / (1 + rest))
             if keep:
                 kept_batches.append(_pick(batch, keep).filter(mask))
-        rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
+        rows = np.concatenate(accepted_rows) if accepted_rows else np.empty(0, np.int64)
         if not len(rows):
             return
         kept = pa.Table.from_batches(kept_batches) if kept_batches else None

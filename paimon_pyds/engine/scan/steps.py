@@ -140,7 +140,7 @@ def merged(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
 def _by_partition(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:
     if planner.partition_predicate is Const.TRUE:
         return entries, ""
-    mask, kept, of = planner.entry_filter.partitions_kept(entries)
+    mask, kept, of = planner.entry_filter.matching_partitions(entries)
     return pc.filter(entries, from_numpy(mask)), f"{kept} of {of} partitions"
 
 

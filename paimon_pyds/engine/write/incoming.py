@@ -128,9 +128,9 @@ class IncomingRows:
 
     def _kept(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
         """The rows of those kinds that the options do not leave out."""
-        from paimon_pyds.keys.merge.row_kinds import kept_rows
+        from paimon_pyds.keys.merge.row_kinds import accepted_rows
 
-        kept = kept_rows(kinds, self._context.options)
+        kept = accepted_rows(kinds, self._context.options)
         return rows if kept is None or kept.all() else rows.filter(from_numpy(kept))
 
     def _position(self, column: str, names: list[str]) -> int:

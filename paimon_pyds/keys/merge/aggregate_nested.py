@@ -191,7 +191,7 @@ class NestedUpdate:
         for group in np.flatnonzero((entries >= limit) & (lengths > merged.begun)).tolist():
             begin = first[group] + int(merged.begun[group])
             oldest = same[bounds[first[group]] : bounds[begin]].tolist()
-            left = _Kept(oldest, bool(self.key), replaces=bool(self.key) and self.rules21)
+            left = _ListEntries(oldest, bool(self.key), replaces=bool(self.key) and self.rules21)
             for row in range(begin, first[group] + lengths[group]):
                 span = slice(bounds[row], bounds[row + 1])
                 if merged.rows.retract[row]:
@@ -209,7 +209,7 @@ def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes
     return pair_codes([merged.group, *codes])
 
 
-class _Kept:
+class _ListEntries:
     """The entries of one list while others are merged into it, by their numbers."""
 
     def __init__(self, numbers: list[int], has_key: bool, replaces: bool) -> None:

@@ -31,7 +31,7 @@ def parse_row_kinds(texts: pa.Array, column: str) -> pa.Array:
     return kinds.cast(pa.int8())
 
 
-def kept_rows(kinds: pa.Array, options: TableOptions) -> Flags | None:
+def accepted_rows(kinds: pa.Array, options: TableOptions) -> Flags | None:
     """Which rows a writer takes: all (None), or not those that the options ``ignore-delete`` (-U and -D) or
     ``ignore-update-before`` (-U) leave out."""
     left_out = {UPDATE_BEFORE} if options.get("ignore-update-before") else set()

@@ -259,11 +259,11 @@ def _explain(
 
 
 def _reasons(answers: Sequence[IndexAnswer], deleted: int) -> list[str]:
-    found = [f"{v.index} index: {v.leaf} keeps {kept_text(v.rows, v.of)}" for v in answers if v.index is not None]
+    found = [f"{v.index} index: {v.leaf} keeps {share_text(v.rows, v.of)}" for v in answers if v.index is not None]
     return [*found, f"{counted(deleted, 'row')} deleted"] if deleted else found
 
 
-def kept_text(rows: int, of: int) -> str:
+def share_text(rows: int, of: int) -> str:
     """How many rows, in words."""
     if rows == of:
         return "all rows"

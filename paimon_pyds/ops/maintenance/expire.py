@@ -38,8 +38,8 @@ from paimon_pyds.metadata.intents import begin_expiry, expiring_before, finish_e
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.ops.maintenance.references import (
-    KeptFiles,
     Reference,
+    ReferencedFiles,
     consumers,
     references_elsewhere,
     settling,
@@ -292,7 +292,7 @@ def _removal(
     if not how.changelogs:
         removal.add_changelogs(gone)
     removal.add_metadata(gone, changelogs=not how.changelogs, states=not how.deltas)
-    removal.keep(KeptFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *others]))
+    removal.keep(ReferencedFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *others]))
     return removal
 
 
@@ -411,6 +411,6 @@ def _removal_of_changelogs(
     removal.add_metadata(gone, states=False, indexes=False)
     removal.add_metadata(deltas, changelogs=False, indexes=False)
     states = [Reference(store.branch, f"changelog {c.id}", c, True) for c in later]
-    kept = KeptFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *states, *others])
+    kept = ReferencedFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *states, *others])
     removal.keep(kept, compacted_before=True)
     return removal

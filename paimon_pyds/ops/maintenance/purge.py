@@ -33,7 +33,7 @@ from paimon_pyds.ops.maintenance.branches import check_unnamed, delete_branch
 from paimon_pyds.ops.maintenance.drop_partitions import truncate
 from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options, merged
 from paimon_pyds.ops.maintenance.orphans import remove_orphan_files
-from paimon_pyds.ops.maintenance.references import KeptFiles, Reference, consumer_names, references_of_table
+from paimon_pyds.ops.maintenance.references import Reference, ReferencedFiles, consumer_names, references_of_table
 from paimon_pyds.ops.maintenance.removal import RemovalSummary, delete_files, removal_of
 from paimon_pyds.ops.maintenance.tags import delete_tag
 
@@ -81,7 +81,7 @@ def _planned(store: TableStore) -> RemovalSummary:
             stays.add(latest.statistics)  # snapshots pass them on
         removal.spare(stays)
     elif latest is not None:  # it stays
-        removal.spare(KeptFiles(store, [Reference(store.branch, f"snapshot {latest.id}", latest, True)]).metadata)
+        removal.spare(ReferencedFiles(store, [Reference(store.branch, f"snapshot {latest.id}", latest, True)]).metadata)
     orphans = remove_orphan_files(store, dry_run=True)
     planned = removal.summary(
         tags=tuple(store.tag_names()), branches=tuple(store.branches()), consumers=tuple(consumer_names(store)),

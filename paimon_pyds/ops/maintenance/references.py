@@ -194,7 +194,7 @@ def has_changelog(store: TableStore, snapshot: Snapshot) -> bool:
     return name is not None and store.io.exists(store.paths.manifest(name))
 
 
-class KeptFiles:
+class ReferencedFiles:
     """The files that some states need, by their names.
 
     Attributes:

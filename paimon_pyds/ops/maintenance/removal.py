@@ -31,8 +31,8 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.references import (
-    KeptFiles,
     Reference,
+    ReferencedFiles,
     is_expiring,
     references_of_table,
     settling,
@@ -231,7 +231,7 @@ class Removal:
 
     # -------------------------------------------------------------------------------------------------- removing
 
-    def keep(self, kept: KeptFiles, *, compacted_before: bool = False) -> None:
+    def keep(self, kept: ReferencedFiles, *, compacted_before: bool = False) -> None:
         """Leave out the files that other states need, and find the paths of the data files. ``compacted_before``: an
         expiry of snapshots has taken most files that compactions wrote; those that are gone are left out, too."""
         self.spare(kept.metadata)
@@ -347,7 +347,7 @@ def removal_of(
     removal = Removal(store, threads_of(options))
     for branch in dict.fromkeys(state.branch for state in states):
         _add_states(removal, [state for state in states if state.branch == branch])
-    removal.keep(KeptFiles(store, others))
+    removal.keep(ReferencedFiles(store, others))
     return removal
 
 

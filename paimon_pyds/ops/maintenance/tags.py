@@ -36,8 +36,8 @@ from paimon_pyds.metadata.snapshot import TAG_CREATED, TAG_MEMBERS, TAG_RETAINED
 from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.ops.maintenance.expire import maintenance_options, merged
 from paimon_pyds.ops.maintenance.references import (
-    KeptFiles,
     Reference,
+    ReferencedFiles,
     changelog_references,
     has_changelog,
     references_elsewhere,
@@ -308,7 +308,7 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tags: 
         removal.add_live(snapshot)
         removal.add_metadata([snapshot], changelogs=False)
         try:
-            removal.keep(KeptFiles(store, others))
+            removal.keep(ReferencedFiles(store, others))
         except NotFoundError as error:
             failure = error
         else:
@@ -322,7 +322,7 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tags: 
             with suppress(NotFoundError):
                 if staying:
                     kept = [o for o in others if not o.is_snapshot or o.branch != store.branch]
-                    removal.keep(KeptFiles(store, [*kept, *staying]))
+                    removal.keep(ReferencedFiles(store, [*kept, *staying]))
                     return removal
         if _others(store, snapshot, except_tags) == others:
             settled.again(failure)

@@ -26,7 +26,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.ops.system.scan import Request, batches_of, kept_entries, slices
+from paimon_pyds.ops.system.scan import Request, batches_of, matching_entries, slices
 from paimon_pyds.storage import FileIO
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
@@ -86,7 +86,7 @@ def _entries(store: TableStore, state: TableState, request: Request) -> Iterator
         partitions = entries.column("partition").dictionary_encode()
         texts = array(map(partition_of, partitions.dictionary.to_pylist()), pa.string())
         own = {name: entries.column(of_entry) for name, of_entry in _OF_ENTRIES.items()}
-        kept = kept_entries(request, entries, {"partition": texts.take(partitions.indices), **own})
+        kept = matching_entries(request, entries, {"partition": texts.take(partitions.indices), **own})
         if kept.num_rows:
             yield kept
 

@@ -176,7 +176,7 @@ def slices(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (entries.slice(at, BATCH_ROWS) for at in range(0, entries.num_rows, BATCH_ROWS))
 
 
-def kept_entries(request: Request, entries: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+def matching_entries(request: Request, entries: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """The entries that the part of the filter may keep which these columns of the system table decide.
 
     ``request``: its filter. ``entries``: of manifests. ``columns``: by their names in the system table, a value for

@@ -7,7 +7,7 @@ import pytest
 
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.keys.merge.row_kinds import ROW_KINDS, kept_rows, parse_row_kinds
+from paimon_pyds.keys.merge.row_kinds import ROW_KINDS, accepted_rows, parse_row_kinds
 from support.engine_model import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 
@@ -37,5 +37,5 @@ def test_other_texts_are_refused(text: str | None, message: str) -> None:
     ],
 )
 def test_options_leave_rows_out(options: dict[str, str], kept: list[bool] | None) -> None:
-    found = kept_rows(pa.array([0, 1, 2, 3], pa.int8()), TableOptions(options))
+    found = accepted_rows(pa.array([0, 1, 2, 3], pa.int8()), TableOptions(options))
     assert (None if found is None else found.tolist()) == kept
