@@ -16,11 +16,12 @@ from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.scan import Scan
 
 _FORKS = """
-import os, signal, sys, threading
+import faulthandler, os, signal, sys, threading
 import paimon_pyds as pp
 
 table = pp.Table.open(sys.argv[1])
 expected = table.scan("v > 10").to_arrow().num_rows
+faulthandler.register(signal.SIGALRM, chain=True)  # a child that hangs shows where
 stop = False
 
 def scan_on():
@@ -34,7 +35,7 @@ stuck = []
 for number in range(int(sys.argv[2])):
     child = os.fork()
     if not child:
-        signal.alarm(15)
+        signal.alarm(60)
         right = pp.Table.open(sys.argv[1]).scan("v > 10").to_arrow().num_rows == expected and table.count() == 20_000
         os._exit(0 if right else 1)
     _, status = os.waitpid(child, 0)
