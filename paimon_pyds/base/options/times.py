@@ -15,8 +15,8 @@ from paimon_pyds.base.zones import default_zone, instant
 from paimon_pyds.errors import OptionError, PredicateError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DATE = re.compile(r"\s*\d{4}-\d{1,2}-\d", re.ASCII)
-_AGE = re.compile(r"\s*\d+\s*[a-z]", re.ASCII | re.IGNORECASE)
+_DATE = r"(?a)\s*\d{4}-\d{1,2}-\d"
+_AGE = r"(?ai)\s*\d+\s*[a-z]"
 
 
 def time_ms(name: str, value: Any, zone: str | None = None) -> int:
@@ -50,7 +50,7 @@ def past_ms(name: str, value: Any, zone: str | None = None) -> int:
     now = int(time() * 1000)
     if isinstance(value, timedelta):
         return now - int(value.total_seconds() * 1000)
-    if isinstance(value, str) and _AGE.match(value):
+    if isinstance(value, str) and re.match(_AGE, value):
         return now - parse_duration_ms(value, name)
     return time_ms(name, value, zone)
 
@@ -58,7 +58,7 @@ def past_ms(name: str, value: Any, zone: str | None = None) -> int:
 def parse_time(name: str, text: str, zone: str | None = None) -> int:
     """The same of a text: ``yyyy-[m]m-[d]d[ hh:mm:ss[.fff]]``, with a zone or without."""
     try:
-        if _DATE.match(text) is None:  # a bare number is a year to SQL, and milliseconds to its author
+        if re.match(_DATE, text) is None:  # a bare number is a year to SQL, and milliseconds to its author
             raise PredicateError(f"{text!r:.100} is not a time", hint="write it as '2026-01-31 12:30:00'")
         nanos, own = values.parse_timestamp(text)
         return values.local_to_instant(nanos // 1_000, values.time_zone(own or zone or default_zone())) // 1_000

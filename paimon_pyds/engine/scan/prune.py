@@ -29,7 +29,6 @@ from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.sql.predicate.among import rows_of
 from paimon_pyds.sql.predicate.prune import may_match
-from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Among, ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
 
 if TYPE_CHECKING:
@@ -349,6 +348,7 @@ def ask_embedded(
     Raises CorruptFileError: an index is damaged.
     """
     from paimon_pyds.index.evaluate import index_answers, open_embedded_index  # planning imports no more than it needs
+    from paimon_pyds.sql.predicate.to_sql import to_sql
 
     embedded = entries.column("embedded_index")
     answers = EmbeddedAnswers(np.ones(entries.num_rows, dtype=bool))
@@ -382,6 +382,8 @@ def left_out(
     ``before``: the entries before the step. ``after``: those after it. ``mask``: returns a mask of the entries that may
     match a predicate in this step; None if the step can't decide.
     """
+    from paimon_pyds.sql.predicate.to_sql import to_sql  # most plans give no reasons
+
     kept = pc.is_in(before.column("file_name"), value_set=after.column("file_name"))
     dropped = before.filter(pc.invert(kept))
     reasons = np.full(dropped.num_rows, to_sql(predicate, shorten=True), dtype=object)

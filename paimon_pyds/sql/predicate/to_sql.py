@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ from paimon_pyds.sql.predicate.tree import (
 from paimon_pyds.sql.text import casts
 from paimon_pyds.sql.text.tree import Literal
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({
     "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "TRUE", "FALSE", "NULL",
     "CAST", "CASE", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE", "SELECT", "WITH",
@@ -179,7 +177,7 @@ def column_text(column: ColumnRef) -> str:
 
 
 def _name(name: str) -> str:
-    if _NAME.fullmatch(name) and name.upper() not in _RESERVED:
+    if name.isascii() and name.isidentifier() and name.upper() not in _RESERVED:
         return name
     return "`" + name.replace("`", "``") + "`"
 
