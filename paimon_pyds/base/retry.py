@@ -47,7 +47,7 @@ class Retry:
     @property
     def exhausted(self) -> bool:
         """Whether there is no further attempt."""
-        is_late = self.seconds is not None and time.monotonic() - self.began > self.seconds
+        is_late = self.seconds is not None and time.monotonic() - self.began >= self.seconds
         return is_late or (self.attempts is not None and self.count >= self.attempts)
 
     def again(self, error: Exception) -> None:
