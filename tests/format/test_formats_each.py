@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.errors import StorageError
+import paimon_pyds as pp
+from paimon_pyds.errors import StorageError, UnsupportedError
 from paimon_pyds.format import by_name
 from paimon_pyds.format.parquet import writer as parquet_writer
 from paimon_pyds.storage import open_file_io
@@ -58,3 +60,16 @@ def test_full_disk(name: str, room: int, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(StorageError, match="no space left"):
         attempt()
     assert disk.aborted
+
+
+def test_a_table_of_another_format_is_read_and_not_written(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int64())]))
+    table.append({"a": [1]})
+    (schema,) = (tmp_path / "t" / "schema").glob("schema-*")
+    stored = json.loads(schema.read_text())
+    stored["options"]["file.format"] = "lance"
+    schema.write_text(json.dumps(stored))
+    opened = pp.Table.open(table.path)
+    with pytest.raises(UnsupportedError, match="format 'lance' are not supported"):
+        opened.append({"a": [2]})
+    assert opened.scan().to_arrow()["a"].to_pylist() == [1]
