@@ -249,11 +249,14 @@ class SchemaStore:
 
     def latest_schema(self) -> TableSchema:
         """The schema of the highest number. Raises TableNotFoundError (BranchNotFoundError for a branch)."""
-        ids = self.schema_ids()
-        if not ids:
-            raise self.no_table()
-        self._schemas_checked = False
-        return self.schema(ids[-1])
+        while ids := self.schema_ids():
+            self._schemas_checked = False
+            try:
+                return self.schema(ids[-1])
+            except NotFoundError:  # a fast-forward has just taken it away, unless it is still listed
+                if self.schema_ids() == ids:
+                    raise
+        raise self.no_table()
 
     def schema_read_last(self) -> TableSchema:
         """The newest schema that was read by this object, without a request: it may be old. The latest if no schema was

@@ -71,6 +71,24 @@ def test_schemas(store: TableStore) -> None:
     assert store.latest_schema().id == 11
 
 
+def test_a_schema_that_goes_after_it_was_listed_is_not_the_latest(
+    store: TableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store.try_create_schema(replace(store.latest_schema(), id=1))
+    listed = TableStore.schema_ids
+
+    def gone(self: TableStore) -> list[int]:
+        found = listed(self)
+        self.io.delete([self.paths.schema(1)])
+        return found
+
+    monkeypatch.setattr(TableStore, "schema_ids", gone)
+    assert store.latest_schema().id == 0
+    store.io.delete([store.paths.schema(0)])
+    with pytest.raises(TableNotFoundError):
+        store.latest_schema()
+
+
 def test_a_schema_under_a_wrong_number_is_corrupt(store: TableStore) -> None:
     shutil.copy(store.paths.schema(0), store.paths.schema(3))
     with pytest.raises(CorruptFileError, match="number 0"):
