@@ -12,7 +12,14 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.base.types import from_arrow_schema
-from paimon_pyds.errors import BranchNotFoundError, CommitError, NotFoundError, PaimonError, TagNotFoundError
+from paimon_pyds.errors import (
+    BranchNotFoundError,
+    CommitConflictError,
+    CommitError,
+    NotFoundError,
+    PaimonError,
+    TagNotFoundError,
+)
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import LONG, sampled
@@ -216,6 +223,23 @@ def test_beside(beside: Callable[[pp.Table], None], behind: bool) -> None:
                 branch = table_in(files, name)
                 assert set(table_files(branch._store)) <= set(files), at
             assert not [path for path in files if "/snapshot/." in path], at
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_two_at_once(behind: bool) -> None:
+    """One of them forwards the main branch, and the other one says that it was written to, or does it once more."""
+    start = _made(behind=behind)
+    _, after = _before_and_after(start)
+
+    def forward(table: pp.Table) -> None:
+        with suppress(CommitConflictError):
+            _forward(table)
+
+    with repeatable("0"):
+        moments = sampled(range(len(calls_of(start, forward))), 20)
+        for at, files in zip(moments, each_moment(start, forward, _forward, moments), strict=True):
+            assert _state(files) == after, at
+            assert not _told(files), at
 
 
 def test_states_of_a_branch_that_goes_just_then_stay_away() -> None:

@@ -207,11 +207,15 @@ def _forwarded(
         standing.as_number(1 if latest is None else latest.id + 1)  # what can fail comes first
         _copy_schemas(store, history, changed)
         last = _switch(store, branch, standing, latest)
-    except BaseException:
+    except BaseException as error:
         with suppress(PaimonError, OSError):  # else the next call does it
-            if not is_done and not (standing and standing.is_public(latest)):
+            is_public = standing is not None and standing.is_public(latest)
+            if not is_done and not is_public:
                 _restore_schemas(store, before)
                 withdraw(store, *told)
+                discard(store.io, [] if standing is None else standing.written)
+            elif isinstance(error, CommitConflictError):  # another call was faster
+                withdraw(store, told[0])
                 discard(store.io, [] if standing is None else standing.written)
         raise
     _finish(store, branch, history, standing, last, gone)
@@ -307,7 +311,12 @@ def _switch(store: TableStore, branch: TableStore, standing: _Standing, latest: 
     """
     newest = standing.snapshot
     before = last = 0 if latest is None else latest.id
-    least = before if standing.is_in(latest) else before + 1  # it is after a call that ended half-way
+    try:
+        least = before if standing.is_in(latest) else before + 1  # it is after a call that ended half-way
+    except SnapshotNotFoundError:
+        if store.latest_snapshot() == latest:
+            raise
+        raise _written_to(store) from None
     while last < max(least, newest.id):
         if not store.io.create_if_absent(store.paths.snapshot(last + 1), standing.as_number(last + 1)):
             break
@@ -366,10 +375,15 @@ class _Standing:
         return latest is not None and self._content(latest) == self._content(self.snapshot)
 
     def is_public(self, latest: Snapshot | None) -> bool:
-        """Whether the main branch has it, under a number after its latest one."""
+        """Whether the main branch has it, under a number after its latest one, also by another call."""
         lists = {self.snapshot.delta_manifest_list, *self.lists}
         ids = [id_ for id_ in self._store.snapshot_ids() if latest is None or id_ > latest.id]
-        return any(snapshot.delta_manifest_list in lists for snapshot in self._store.snapshots_among(ids))
+        snapshots = self._store.snapshots_among(ids)
+        if any(snapshot.delta_manifest_list in lists for snapshot in snapshots):
+            return True
+        with suppress(SnapshotNotFoundError):
+            return any(map(self.is_in, snapshots))
+        return False
 
     def _content(self, snapshot: Snapshot) -> tuple[object, ...]:
         return snapshot.schema_id, snapshot.index_manifest, [*ManifestReader(self._store).manifests(snapshot)]
