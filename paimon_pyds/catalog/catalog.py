@@ -160,12 +160,12 @@ class Catalog:
 
     def databases(self) -> list[str]:
         """The names of all databases, by name. Warns where the warehouse does not exist."""
-        return self._databases(3)
+        return self._databases()
 
-    def _databases(self, level: int) -> list[str]:
+    def _databases(self) -> list[str]:
         found = self._backend.databases()
         if set(found) <= {DEFAULT_DATABASE} and (hint := self.missing_hint()):
-            warnings.warn(f"no database is at {redact(self.warehouse)}: {hint}", stacklevel=level)
+            warnings.warn(f"no database is at {redact(self.warehouse)}: {hint}", stacklevel=3)
         return found
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
@@ -231,7 +231,7 @@ class Catalog:
             raise self._no_database(database)
         found = self._backend.tables(database)
         if not found and not named:
-            others = [name for name in self._databases(3) if name != database]
+            others = [name for name in self._databases() if name != database]
             if others:
                 text = f"the database {database} has no table: name another one, such as tables({others[0]!r})"
                 warnings.warn(text, stacklevel=2)

@@ -17,8 +17,8 @@ from paimon_pyds.base.types import AtomicType, arrow_type
 from paimon_pyds.base.types.kinds import BINARY_KINDS, STRING_KINDS
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.sql.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
-from paimon_pyds.sql.expression.operands import arrays, by_distinct, by_distinct_rows, filled, valid
-from paimon_pyds.sql.expression.text_functions import substring_of
+from paimon_pyds.sql.expression.operands import arrays, by_distinct, filled, valid
+from paimon_pyds.sql.expression.text_functions import by_text, substring_of
 from paimon_pyds.sql.text import tree
 
 if TYPE_CHECKING:
@@ -196,15 +196,6 @@ def _levenshtein(first: str, second: str, most: int | None = None) -> int:
     return row[-1] if most is None or row[-1] <= most else -1
 
 
-def _by_rows(function: Any, result: AtomicType, *wanted: AtomicType) -> Resolve:
-    return typed(_each, result, *wanted, options=(function, arrow_type(result)))
-
-
-def _each(*data: Any) -> pa.Array:
-    *given, function, type_ = data
-    return by_distinct_rows(function, type_, *given)
-
-
 CODE_FUNCTIONS: dict[str, Function] = {
     "ascii": Function((1, 1), _distinct(_ascii, _INT, _TEXT)),
     "chr": Function((1, 1), _distinct(_char, _TEXT, _LONG)),
@@ -217,8 +208,8 @@ CODE_FUNCTIONS: dict[str, Function] = {
     "decode": Function((2, 1000), _decode),
     "crc32": Function((1, 1), _of_bytes(_crc32, _LONG)),
     "elt": Function((2, 1000), _elt),
-    "find_in_set": Function((2, 2), _by_rows(_find_in_set, _INT, _TEXT)),
-    "substring_index": Function((3, 3), _by_rows(_substring_index, _TEXT, _TEXT, _TEXT, _INT)),
-    "overlay": Function((3, 4), _by_rows(_overlay, _TEXT, _TEXT, _TEXT, _INT)),
-    "levenshtein": Function((2, 3), _by_rows(_levenshtein, _INT, _TEXT, _TEXT, _INT)),
+    "find_in_set": Function((2, 2), by_text(_find_in_set, _INT, _TEXT)),
+    "substring_index": Function((3, 3), by_text(_substring_index, _TEXT, _TEXT, _TEXT, _INT)),
+    "overlay": Function((3, 4), by_text(_overlay, _TEXT, _TEXT, _TEXT, _INT)),
+    "levenshtein": Function((2, 3), by_text(_levenshtein, _INT, _TEXT, _TEXT, _INT)),
 }

@@ -24,6 +24,7 @@ from paimon_pyds.sql.expression.nodes import (
     Node,
     Part,
     Resolve,
+    has_map,
     type_text,
 )
 from paimon_pyds.sql.expression.number_functions import NUMBER_FUNCTIONS
@@ -167,13 +168,9 @@ def _nested_comparison(operator: str, a: Node, b: Node) -> Node:
     from paimon_pyds.sql.expression.lists import compare_nested
 
     assert a.type is not None
-    if operator not in ("=", "<>", "<=>") or _has_map(a.type):
+    if operator not in ("=", "<>", "<=>") or has_map(a.type):
         raise LookupError(f"values of type {type_text(a.type)} can't be compared by it")
     return Apply(tree.BOOLEAN, compare_nested, (a, b), (operator,))
-
-
-def _has_map(type_: DataType) -> bool:
-    return type_.kind is Kind.MAP or any(map(_has_map, type_.children()))
 
 
 def _comparable(binder: Binder, arguments: Sequence[Node]) -> list[Node]:

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, binary_parts, pc, scalar, slices
 from paimon_pyds.base.types import DataType
-from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.sql.expression.lists import Lists
-from paimon_pyds.sql.expression.nodes import ANY, Apply, Function, Node, Resolve
+from paimon_pyds.sql.expression.nodes import ANY, Apply, Function, Node, Resolve, has_map
 from paimon_pyds.sql.expression.operands import arrays, filled, unscaled, valid
 from paimon_pyds.sql.text import tree
 
@@ -261,15 +260,11 @@ def _of_columns(columns: list[pa.Array], family: _Family, kind: type[np.unsigned
 def _hash(kernel: Callable[..., pa.Array], result: DataType) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         given = [binder.plain(argument) for argument in arguments]
-        if any(node.type is not None and _has_map(node.type) for node in given):
+        if any(node.type is not None and has_map(node.type) for node in given):
             raise LookupError("maps have no hash, in Spark neither")
         return Apply(result, kernel, tuple(given))
 
     return resolve
-
-
-def _has_map(type_: DataType) -> bool:
-    return type_.kind is Kind.MAP or any(map(_has_map, type_.children()))
 
 
 HASH_FUNCTIONS: dict[str, Function] = {

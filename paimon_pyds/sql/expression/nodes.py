@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, is_true, one_array, pc, scalar, to_numpy
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.types import DataType, arrow_type
+from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.sql.expression.coercion import Type
 from paimon_pyds.sql.expression.nested import cast_value
@@ -261,6 +262,11 @@ class Choice(Node):
 def type_text(type_: DataType | None) -> str:
     """A type as errors show it."""
     return "NULL" if type_ is None else type_.kind.value
+
+
+def has_map(type_: DataType) -> bool:
+    """Whether values of a type have maps in them, which can be neither compared nor hashed, in Spark neither."""
+    return type_.kind is Kind.MAP or any(map(has_map, type_.children()))
 
 
 @dataclass(frozen=True)

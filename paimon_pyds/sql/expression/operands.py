@@ -152,6 +152,12 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
     return _taken(converted, arrow_array(wanted, mask=~not_null))
 
 
+def each_row(*arguments: Any) -> pa.Array:
+    """`by_distinct_rows` as a kernel: columns, then the function and the type of its results."""
+    *data, function, type_ = arguments
+    return by_distinct_rows(function, type_, *data)
+
+
 # ----------------------------------------------------------------------------------------------------------- decimals
 # as integers: unscaled values, 64 bits wide where that holds them. Python's integers (object arrays) take the others,
 # so that no product and no quotient is ever rounded twice.

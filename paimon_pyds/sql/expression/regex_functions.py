@@ -13,7 +13,7 @@ from paimon_pyds.base.types import ArrayType, DataType, arrow_type
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.sql.expression.java_regex import python_regex, re2_pattern
 from paimon_pyds.sql.expression.nodes import Apply, Constant, Function, Node, Resolve
-from paimon_pyds.sql.expression.operands import MOST_TEXT, Datum, by_distinct_rows, check_text, text_bytes
+from paimon_pyds.sql.expression.operands import MOST_TEXT, Datum, by_distinct_rows, check_text, each_row, text_bytes
 from paimon_pyds.sql.text import tree
 
 if TYPE_CHECKING:
@@ -70,14 +70,9 @@ def _by_match(function: Callable[..., Any], result: DataType, *wanted: DataType)
         given = [binder.coerce(node, type_) for node, type_ in zip(arguments, (_TEXT, _TEXT, *wanted), strict=False)]
         if isinstance(given[1], Constant) and given[1].value.is_valid:
             python_regex(given[1].value.as_py())
-        return Apply(result, _each, tuple(given), (function, arrow_type(result)))
+        return Apply(result, each_row, tuple(given), (function, arrow_type(result)))
 
     return resolve
-
-
-def _each(*data: Any) -> pa.Array:
-    *given, function, type_ = data
-    return by_distinct_rows(function, type_, *given)
 
 
 def _group(match: re.Match[str], number: int) -> str:

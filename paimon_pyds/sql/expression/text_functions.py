@@ -25,6 +25,7 @@ from paimon_pyds.sql.expression.operands import (
     by_distinct_rows,
     check_one,
     check_text,
+    each_row,
     text_bytes,
 )
 from paimon_pyds.sql.predicate.like import like_parts, like_regex
@@ -146,15 +147,9 @@ def _split_part(text: str, separator: str, number: int) -> str:
     return parts[at] if -len(parts) <= at < len(parts) else ""
 
 
-def _by_text(function: Callable[..., Any], result: AtomicType, *wanted: AtomicType) -> Resolve:
+def by_text(function: Callable[..., Any], result: AtomicType, *wanted: AtomicType) -> Resolve:
     """A function of Python texts; its arguments are taken to fixed types."""
-    return typed(_python, result, *wanted, options=(function, arrow_type(result)))
-
-
-def _python(*arguments: Any) -> pa.Array:
-    """Columns, the function of Python texts, and the type of its results."""
-    *data, function, type_ = arguments
-    return by_distinct_rows(function, type_, *data)
+    return typed(each_row, result, *wanted, options=(function, arrow_type(result)))
 
 
 def _reverse(binder: Binder, arguments: list[Node]) -> Node:
@@ -218,7 +213,7 @@ def _digest(function: Callable[..., str | None]) -> Resolve:
         if data.type is not None and data.type.kind not in BINARY_KINDS | STRING_KINDS:
             raise LookupError(f"a text or bytes are wanted, not a {type_text(data.type)}")
         given = (binder.cast(data, tree.BYTES), *(binder.coerce(node, _INT) for node in bits))
-        return Apply(_TEXT, _python, given, (function, arrow_type(_TEXT)))
+        return Apply(_TEXT, each_row, given, (function, arrow_type(_TEXT)))
 
     return resolve
 
@@ -276,22 +271,22 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "btrim": Function((1, 2), _btrim),
     **{side: Function((1, 2), typed(_trim, _TEXT, _TEXT, options=(side,))) for side in _TRIMS},
     "substring": Function((2, 3), typed(_substring, _TEXT, _TEXT, _INT)),
-    "left": Function((2, 2), _by_text(_left, _TEXT, _TEXT, _INT)),
-    "right": Function((2, 2), _by_text(_right, _TEXT, _TEXT, _INT)),
-    "replace": Function((2, 3), _by_text(_replace, _TEXT, _TEXT)),
-    "lpad": Function((2, 3), _by_text(partial(_pad, left=True), _TEXT, _TEXT, _INT, _TEXT)),
-    "rpad": Function((2, 3), _by_text(partial(_pad, left=False), _TEXT, _TEXT, _INT, _TEXT)),
-    "repeat": Function((2, 2), _by_text(_repeat, _TEXT, _TEXT, _INT)),
-    "locate": Function((2, 3), _by_text(_position, _INT, _TEXT, _TEXT, _INT)),
-    "instr": Function((2, 2), _by_text(_instr, _INT, _TEXT)),
-    "split_part": Function((3, 3), _by_text(_split_part, _TEXT, _TEXT, _TEXT, _INT)),
+    "left": Function((2, 2), by_text(_left, _TEXT, _TEXT, _INT)),
+    "right": Function((2, 2), by_text(_right, _TEXT, _TEXT, _INT)),
+    "replace": Function((2, 3), by_text(_replace, _TEXT, _TEXT)),
+    "lpad": Function((2, 3), by_text(partial(_pad, left=True), _TEXT, _TEXT, _INT, _TEXT)),
+    "rpad": Function((2, 3), by_text(partial(_pad, left=False), _TEXT, _TEXT, _INT, _TEXT)),
+    "repeat": Function((2, 2), by_text(_repeat, _TEXT, _TEXT, _INT)),
+    "locate": Function((2, 3), by_text(_position, _INT, _TEXT, _TEXT, _INT)),
+    "instr": Function((2, 2), by_text(_instr, _INT, _TEXT)),
+    "split_part": Function((3, 3), by_text(_split_part, _TEXT, _TEXT, _TEXT, _INT)),
     "concat": Function((1, ANY), _concat),
     "||": Function((2, 2), _concat),
     "concat_ws": Function((1, ANY), _concat_ws),
-    "startswith": Function((2, 2), _by_text(str.startswith, _BOOLEAN, _TEXT)),
-    "endswith": Function((2, 2), _by_text(str.endswith, _BOOLEAN, _TEXT)),
-    "contains": Function((2, 2), _by_text(operator.contains, _BOOLEAN, _TEXT)),
-    "translate": Function((3, 3), _by_text(_translate, _TEXT, _TEXT)),
+    "startswith": Function((2, 2), by_text(str.startswith, _BOOLEAN, _TEXT)),
+    "endswith": Function((2, 2), by_text(str.endswith, _BOOLEAN, _TEXT)),
+    "contains": Function((2, 2), by_text(operator.contains, _BOOLEAN, _TEXT)),
+    "translate": Function((3, 3), by_text(_translate, _TEXT, _TEXT)),
     "md5": Function((1, 1), _digest(partial(_hex, name="md5"))),
     "sha1": Function((1, 1), _digest(partial(_hex, name="sha1"))),
     "sha2": Function((2, 2), _digest(_sha2)),
