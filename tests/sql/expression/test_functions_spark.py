@@ -127,6 +127,8 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def test_constants(spark: Any) -> None:
     """What test_functions compares with is what Spark gives."""
+    if spark.version < "4.3":
+        pytest.skip("some of the functions and patterns are newer")
     wanted = golden()
     with zone(spark, ZONE):
         selected = [f"concat(typeof({text}), ' ', coalesce(CAST({text} AS STRING), 'NULL'))" for text, *_ in wanted]
