@@ -21,6 +21,10 @@ from benchmarks.bench import Bench
 
 _PACKAGES = ("paimon_pyds", "pyspark_paimon", "pyspark_paimon_pyds", "benchmarks")
 _METHODS = {"rows": "row_changes"}
+_GROUPS = (
+    "writing", "scanning", "points", "index", "rows", "keys", "layout", "planning", "partitions", "formats", "stores",
+    "importing", "spark",
+)  # fmt: skip
 
 
 def _compile(checkout: Path) -> None:
@@ -32,9 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument(
-        "--only", default="writing,scanning,points,index,rows,keys,layout,planning,partitions,stores,importing,spark"
-    )
+    parser.add_argument("--only", default=",".join(_GROUPS))
     # "maintenance" is run by its name only: a table of 1,000 snapshots takes minutes to make.
     parser.add_argument("--before", type=Path, help="another checkout: compare with its cases instead of the peers'")
     arguments = parser.parse_args()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    cases_formats,
     cases_index,
     cases_keys,
     cases_layout,
@@ -189,6 +190,9 @@ class Bench:
 
     def maintenance(self) -> None:
         cases_maintenance.section(self)
+
+    def formats(self) -> None:
+        cases_formats.section(self)
 
     def partitions(self) -> None:
         cases_partitions.section(self)

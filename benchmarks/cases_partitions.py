@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from benchmarks.bench import Bench
 
 PARTITIONS = (100, 1_500, 10_000)
-COLUMNS = (10, 100, 1_000)
+COLUMNS = (10, 100, 1_000, 5_000)
 VALUES = 20_000_000
 """Values of the tables of many columns: their rows are so many as to have them."""
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from benchmarks import (
+    cases_formats,
     cases_index,
     cases_keys,
     cases_layout,
@@ -126,7 +127,16 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
     return {"seconds": seconds, "splits": splits}
 
 
-MODULES = (cases_index, cases_keys, cases_layout, cases_maintenance, cases_partitions, cases_rows, cases_stores)
+MODULES = (
+    cases_formats,
+    cases_index,
+    cases_keys,
+    cases_layout,
+    cases_maintenance,
+    cases_partitions,
+    cases_rows,
+    cases_stores,
+)
 """Imported to register their cases."""
 
 

@@ -288,7 +288,8 @@ class ParquetReader:
             elif keep is not None:
                 wanted = without_rows(batch, keep.slice(start, batch.num_rows))
             found = conform_batch(wanted if wanted.num_rows else batch, schema, self._path)
-            sizing.learn(found)
+            if done < rows:
+                sizing.learn(found)
             if wanted.num_rows:
                 yield found
         if done != rows:
@@ -301,7 +302,9 @@ class ParquetReader:
 
     def _by_pyarrow(self, columns: _Columns, group: int, sizing: BatchRows) -> Iterator[pa.RecordBatch]:
         order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
-        place = [order.index(i) for i in range(len(order))]
+        place = [0] * len(order)
+        for at, i in enumerate(order):
+            place[i] = at
         leaves = sorted((leaf.index, leaf.physical) for of_column in columns.leaves for leaf in of_column)
         buffer = self._buffer([self._source.footer.chunk(group, leaf) for leaf, _ in leaves])
         int96 = any(physical == INT96 for _, physical in leaves)
