@@ -43,10 +43,9 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.migration.common_types import FileFacts, Source, SourceFile
 from paimon_pyds.ops.migration.file_entries import Plan, plan_table
 from paimon_pyds.ops.migration.iceberg import table_directory
-from paimon_pyds.ops.migration.new_table import built, check_free, take_away_left_overs
+from paimon_pyds.ops.migration.new_table import built, check_free, take_away_left_overs, transfer
 from paimon_pyds.ops.migration.sources import read_source
 from paimon_pyds.storage import FileIO, open_file_io, scheme_of
-from paimon_pyds.storage.transfer import transfer
 
 _log = logging.getLogger("paimon_pyds.migration")
 _MODES = ("copy", "move", "link")

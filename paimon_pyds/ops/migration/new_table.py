@@ -1,17 +1,19 @@
 """Where a migrated table is built: in a directory next to its place, which one rename makes it; on storage without
-directories to rename, in its place."""
+directories to rename, in its place. And how the files of the source come to it."""
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from paimon_pyds.engine.commit.publisher import removing_unpublished
-from paimon_pyds.errors import AlreadyExistsError
+from paimon_pyds.errors import AlreadyExistsError, StorageError
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.storage import FileIO, discard, scheme_of
+from paimon_pyds.storage import FileIO, discard, scheme_of, storage_faults
 from paimon_pyds.storage.claims import holder, holder_text, is_left_over
 
 _log = logging.getLogger("paimon_pyds.migration")
@@ -77,3 +79,56 @@ def built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
         with suppress(OSError):
             io.delete_tree(place)
         raise
+
+
+_CHUNK = 8 << 20
+"""Bytes that are copied at a time."""
+_NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def transfer(source: FileIO, path: str, target: FileIO, new_path: str, mode: str) -> int:
+    """Bring a file to a new path; the one that is there stays. The size in bytes of the new one.
+
+    Args:
+        source: the storage of the file.
+        path: of the file.
+        target: the storage that it comes to.
+        new_path: where; directories are made.
+        mode: ``copy``; ``link`` for a hard link; ``move`` for a link where one can be, and else a copy.
+
+    Raises:
+        StorageError: the storage refuses, also where ``link`` can't link.
+    """
+    local = scheme_of(path) == scheme_of(new_path) == "file"
+    if mode != "copy" and local and _linked(target, path, new_path):
+        return target.size(new_path)
+    if mode == "link":
+        raise StorageError(
+            "can't link: source and target must be on one local disk that has hard links",
+            path=path,
+            hint="use mode=copy",
+        )
+    output = target.open_output(new_path)
+    try:
+        with storage_faults("read", path), source.open_input(path) as file:
+            while chunk := file.read_buffer(_CHUNK):
+                if not chunk.size:
+                    break
+                output.sink.write(chunk)
+    except BaseException:
+        output.abort()
+        raise
+    return output.close()
+
+
+def _linked(target: FileIO, path: str, new_path: str) -> bool:
+    """Whether a hard link could be made; a link that is not hard is followed."""
+    target.make_dir(os.path.dirname(new_path))
+    with storage_faults("link", path):
+        try:
+            os.link(os.path.realpath(path), new_path)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            return False
+    return True
