@@ -242,6 +242,39 @@ def test_two_at_once(behind: bool) -> None:
             assert not _told(files), at
 
 
+def _append(table: pp.Table) -> None:
+    table.append({"id": [900]})
+
+
+def _alter(table: pp.Table) -> None:
+    table.alter(add_columns={"more": "INT"})
+
+
+@pytest.mark.parametrize("beside", [_append, _alter])
+def test_rows_and_columns_that_come_to_the_main_branch(beside: Callable[[pp.Table], None]) -> None:
+    """As if one had come after the other, but for the two calls in which the columns of the branch are there and not
+    yet its rows (docs/concurrent-writers.md)."""
+    start, allowed = _made(), []
+    for order in ((beside,), (beside, _forward), (_forward, beside)):
+        files = dict(start)
+        for step in order:
+            step(table_in(files))
+        allowed.append(_state(files))
+
+    def forward(table: pp.Table) -> None:
+        with suppress(CommitConflictError):
+            _forward(table)
+
+    with repeatable("0"):
+        calls = calls_of(start, forward)
+        copied = calls.index("replace")
+        published = calls.index("create_if_absent", copied)
+        moments = [copied - 1, *sampled(range(copied - 1), 12), *sampled(range(published + 1, len(calls)), 6)]
+        for at, files in zip(moments, each_moment(start, forward, beside, moments), strict=True):
+            assert _state(files) in allowed, at
+            assert not _told(files), at
+
+
 def test_states_of_a_branch_that_goes_just_then_stay_away() -> None:
     """Deleting it goes first, or is refused: what the main branch has got is whole."""
     start = _made(behind=True)

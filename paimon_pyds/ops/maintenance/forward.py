@@ -201,12 +201,15 @@ def _forwarded(
         _check_alone(store, branch, history, target)
         history = _History.of(branch)  # which stays from here on
         gone, standing = _replaced(store, branch, history), _Standing(store, branch, history)
-        changed = _changed_schemas(store, history)
+        ids, changed = store.schema_ids(), _changed_schemas(store, history)
         if store.latest_snapshot() != latest or not changed.keys() <= before.keys():
             raise _written_to(store)
         standing.as_number(1 if latest is None else latest.id + 1)  # what can fail comes first
+        is_there = _is_in(store, standing, latest)
+        if store.schema_ids() != ids:
+            raise _written_to(store)
         _copy_schemas(store, history, changed)
-        last = _switch(store, branch, standing, latest)
+        last = _switch(store, branch, standing, latest, is_there=is_there)
     except BaseException as error:
         with suppress(PaimonError, OSError):  # else the next call does it
             is_public = standing is not None and standing.is_public(latest)
@@ -300,10 +303,23 @@ def _undo_without_branch(store: TableStore, name: str) -> None:
         withdraw(store, one.path)
 
 
-def _switch(store: TableStore, branch: TableStore, standing: _Standing, latest: Snapshot | None) -> int:
+def _is_in(store: TableStore, standing: _Standing, latest: Snapshot | None) -> bool:
+    """Whether the main branch has the state already, after a call that ended half-way.
+    Raises CommitConflictError: the main branch's latest snapshot is another one now."""
+    try:
+        return standing.is_in(latest)
+    except SnapshotNotFoundError:
+        if store.latest_snapshot() == latest:
+            raise
+        raise _written_to(store) from None
+
+
+def _switch(
+    store: TableStore, branch: TableStore, standing: _Standing, latest: Snapshot | None, *, is_there: bool
+) -> int:
     """Make a branch's newest state the main branch's: as the snapshot after the latest one, and as the following ones
     up to its own number. Returns the last of these. A concurrent commit builds on one of them, which is the last one
-    then.
+    then. ``is_there``: see `_is_in`.
 
     Raises:
         CommitConflictError: that number was taken.
@@ -311,12 +327,7 @@ def _switch(store: TableStore, branch: TableStore, standing: _Standing, latest: 
     """
     newest = standing.snapshot
     before = last = 0 if latest is None else latest.id
-    try:
-        least = before if standing.is_in(latest) else before + 1  # it is after a call that ended half-way
-    except SnapshotNotFoundError:
-        if store.latest_snapshot() == latest:
-            raise
-        raise _written_to(store) from None
+    least = before if is_there else before + 1
     while last < max(least, newest.id):
         if not store.io.create_if_absent(store.paths.snapshot(last + 1), standing.as_number(last + 1)):
             break
