@@ -75,6 +75,8 @@ def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] 
         searched = spec.use_index and merging.filter.after is not Const.TRUE
         if merging.gives != "rows" or (searched and any(map(_has_index, section))):
             return None
+    if requests_at_once(spec.io) and spec.use_index and any(file.index_path for file in section):
+        return None  # of a store all such indexes are requested before the first file
     suffix = first.path.rpartition(".")[2]
     kind = first.merged, first.schema_id, first.write_cols, suffix
     small = formats.traits_of(first.path).small_file
