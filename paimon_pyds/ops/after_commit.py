@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from paimon_pyds.base.options import OPTIONS, TableOptions
 from paimon_pyds.engine.commit.publisher import logging_errors
@@ -15,6 +16,9 @@ from paimon_pyds.keys.bucket import makes_buckets
 from paimon_pyds.metadata.partition import partition_is
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
+
+if TYPE_CHECKING:
+    from paimon_pyds.engine.execution.executor import Executor
 
 _EXPIRE_BESIDES_SNAPSHOTS = (
     "tag.automatic-creation", "tag.default-time-retained", "partition.expiration-time", "consumer.expiration-time",
@@ -41,7 +45,7 @@ def after_commit(store: TableStore, committed: int, options: Mapping[str, str]) 
         others = any(typed.is_set(key) for key in _EXPIRE_BESIDES_SNAPSHOTS)
         is_due = not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min"))
         if is_due or typed.get("tag.automatic-creation") == "batch":
-            maintain(store, typed, options)
+            _maintain(store, typed, options)
 
 
 def _enlarge(store: TableStore, typed: TableOptions, committed: int, options: Mapping[str, str]) -> None:
@@ -61,7 +65,24 @@ def _enlarge(store: TableStore, typed: TableOptions, committed: int, options: Ma
             rescale(store, RescaleOptions(count, partition_is(schema, partition), options=options))
 
 
-def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
+def after_write_only(store: TableStore, before: int, options: Mapping[str, str], executor: Executor) -> None:
+    """Do what was put off for the commits after a snapshot, which were made with ``write-only``: compact the buckets
+    that have new rows, then do what `after_commit` does; an error is only logged or a warning.
+
+    Args:
+        store: a table with a primary key and fixed buckets.
+        before: the number of the snapshot; 0 for an empty table.
+        options: table options over the table's own, those of the commits but for ``write-only``.
+        executor: what runs compactions.
+    """
+    from paimon_pyds.engine.compact.after_write import compact_since
+
+    compact_since(store, before, options, executor)
+    with logging_errors(store):
+        _maintain(store, TableOptions({**store.schema_read_last().options, **options}), options)
+
+
+def _maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
     """Do what the options require, unless ``write-only``; an error is only logged, as the commit stands.
 
     Tags of batch writes are made in any case: no other job makes them. ``typed``: ``options`` over the table's own.

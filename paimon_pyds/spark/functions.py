@@ -90,14 +90,9 @@ def write(
         if ready.changed is not None:
             note_change(df.sparkSession, ready.changed, ready.changed.latest_snapshot_id())
         if ready.table is not None:
-            from paimon_pyds.engine.commit.publisher import logging_errors
-            from paimon_pyds.engine.compact.after_write import compact_since
-            from paimon_pyds.ops.after_commit import maintain
+            from paimon_pyds.ops.after_commit import after_write_only
 
-            table, own = ready.table, ready.own
-            compact_since(table._store, ready.before, own, SparkExecutor(df.sparkSession))
-            with logging_errors(table._store):
-                maintain(table._store, TableOptions({**table.options, **own}), own)
+            after_write_only(ready.table._store, ready.before, ready.own, SparkExecutor(df.sparkSession))
 
 
 def _saved(df: DataFrame, path: str, mode: str, options: Mapping[str, str]) -> Prepared:

@@ -26,6 +26,7 @@ from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.split import METADATA_FIELDS
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.catalogs import CommitCatalog, open_table
@@ -110,23 +111,23 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
             written = None if self._delete else writer.prepare_commit()
         return PaimonRowMessage(written, positions={path: rows.serialize() for path, rows in positions.items()})
 
-    def _publish(self, messages: Sequence[PaimonRowMessage]) -> None:
+    def _publish(self, store: TableStore, messages: Sequence[PaimonRowMessage]) -> int | None:
         if self._keys:
-            self._publish_keys(messages)
-            return
+            self._publish_keys(store, messages)
+            return None
         positions: dict[str, BitMap] = {}
         for message in messages:
             for path, data in message.positions.items():
                 _add_rows(positions, path, BitMap.deserialize(data), unique=not self._delete)
         versions = None if self._delete else [m.message for m in messages if m.message is not None]
-        replace_rows(self._store(), positions, versions, options=self._context.dynamic_options)
+        return replace_rows(store, positions, versions, options=self._context.dynamic_options).snapshot_id
 
-    def _publish_keys(self, messages: Sequence[PaimonRowMessage]) -> None:
+    def _publish_keys(self, store: TableStore, messages: Sequence[PaimonRowMessage]) -> None:
         tables = [pa.ipc.open_stream(m.keys).read_all() for m in messages]
         source = pa.concat_tables(tables)
         if not source.num_rows:
             return
-        table, keys = Table(self._store()), list(self._keys)
+        table, keys = Table(store), list(self._keys)
         options = self._context.dynamic_options
         if self._delete:
             distinct = grouped(source, keys).select(keys)

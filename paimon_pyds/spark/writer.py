@@ -40,11 +40,12 @@ from paimon_pyds.errors import (
     UnknownColumnError,
     UnsupportedError,
 )
-from paimon_pyds.metadata.commit_message import CommitMessage
+from paimon_pyds.metadata.commit_message import CommitMessage, Guard
 from paimon_pyds.metadata.partition import partition_predicate
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.after_commit import after_commit
 from paimon_pyds.ops.ddl.create import unmade_on_failure, unmake
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
@@ -100,8 +101,11 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         if len(received) != len(messages):
             raise CommitError("some tasks of the write left no message, nothing was published")
         with removing_unpublished(partial(self._remove, received)):
-            check_same_table(self._store(), self._context.schema.id, self._context.schema_digest)
-            self._publish(received)
+            store = self._store()
+            check_same_table(store, self._context.schema.id, self._context.schema_digest)
+            committed = self._publish(store, received)
+        if committed is not None:
+            after_commit(store, committed, self._context.dynamic_options)
 
     @clear_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -127,8 +131,12 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
             _log.warning("the table that a failed write had made was not removed: %s", error)
 
     @abstractmethod
-    def _publish(self, messages: Sequence[M]) -> None:
-        """Make a snapshot of what all tasks wrote. Raises CommitOutcomeUnknownError when that may have happened."""
+    def _publish(self, store: TableStore, messages: Sequence[M]) -> int | None:
+        """Make a snapshot of what all tasks wrote, and return its number; None if nothing follows the commit.
+
+        Raises:
+            CommitOutcomeUnknownError: the snapshot may have been made.
+        """
 
     def _remove(self, messages: Iterable[M]) -> None:
         try:
@@ -183,33 +191,30 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
                 writer.write(fitting)
             return PaimonCommitMessage(writer.prepare_commit())
 
-    def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
-        written = [m.message for m in messages if m.message is not None]
-        if self._first:
-            from paimon_pyds.engine.append import RowChanges, commit_messages
-            from paimon_pyds.metadata.snapshot import Operation
-
-            changes = RowChanges(Operation.WRITE, _NoSnapshotYet())
-            commit_messages(self._store(), written, changes=changes, options=self._context.dynamic_options)
-        elif self._context.schema.crosses_partitions:
-            self._publish_placed(written)
-        else:
-            Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
-
-    def _publish_placed(self, messages: Sequence[CommitMessage]) -> None:
-        """Publish rows that went to where their keys were: in a snapshot, which is named instead of a manifest."""
-        from paimon_pyds.engine.append import OverwriteMode, RowChanges, commit_messages  # other tables do without
-        from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
-        from paimon_pyds.engine.cross_partition.upsert import UnchangedKeys, check_places
+    def _publish(self, store: TableStore, messages: Sequence[PaimonCommitMessage]) -> int | None:
+        from paimon_pyds.engine.append import OverwriteMode, RowChanges, commit_messages
         from paimon_pyds.metadata.snapshot import Operation
 
-        store, named = self._store(), self._context.index_manifest
+        written, changes = [m.message for m in messages if m.message is not None], None
+        mode = OverwriteMode(self._how["partition"], self._how["dynamic"]) if self._how["overwrite"] else None
+        if self._first:
+            changes = RowChanges(Operation.WRITE, _NoSnapshotYet())
+        elif self._context.schema.crosses_partitions:
+            guard = self._unchanged_keys(store, written)
+            changes = None if mode is not None else RowChanges(Operation.WRITE, guard)
+        options = self._context.dynamic_options
+        snapshot = commit_messages(store, written, overwrite=mode, changes=changes, options=options)
+        return None if snapshot is None else snapshot.id
+
+    def _unchanged_keys(self, store: TableStore, messages: Sequence[CommitMessage]) -> Guard:
+        """What checks that rows went to where their keys were: in a snapshot, which is named instead of a manifest."""
+        from paimon_pyds.engine.cross_partition.key_places import KeyPlaces  # other tables do without
+        from paimon_pyds.engine.cross_partition.upsert import UnchangedKeys, check_places
+
+        named = self._context.index_manifest
         places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
         check_places(places, messages)
-        how: dict[str, Any] = {"overwrite": OverwriteMode()}
-        if not self._how["overwrite"]:
-            how = {"changes": RowChanges(Operation.WRITE, UnchangedKeys(places, messages))}
-        commit_messages(store, messages, options=self._context.dynamic_options, **how)
+        return UnchangedKeys(places, messages)
 
 
 class IgnoringWriter(DataSourceArrowWriter):  # type: ignore[misc]

@@ -420,3 +420,30 @@ def test_the_first_of_two_writers_that_both_found_nothing_wins(spark, path, mode
         writers[1].commit([messages[1]])
     assert pp.Table.open(path).count() == 1
     assert len(data_files(path)) == 1, "what lost is removed"
+
+
+def tagged(path: str) -> list[int]:
+    return [snapshot.id for snapshot in pp.Table.open(path).tags.list().values()]
+
+
+def test_a_write_that_has_to_be_the_first_is_followed_by_a_tag(spark, path):
+    given = {"path": path, "if-exists": "error", "tag.automatic-creation": "batch"}
+    writer = open_writer(
+        spark.sql("SELECT 1L AS id").schema, parse_write_options(given, overwrite=False), overwrite=False
+    )
+    writer.commit([writer.write(iter([pa.RecordBatch.from_pydict({"id": [1]})]))])
+    assert tagged(path) == [1]
+
+
+def test_a_write_of_keys_in_any_partition_is_followed_by_a_tag(spark, path):
+    options = {"bucket": "-1", "write-only": "true", "tag.automatic-creation": "batch"}
+    write(spark.sql("SELECT 1L AS id, 2L AS p"), path, primary_key="id", partition_by="p", options=options)
+    assert tagged(path) == [1]
+
+
+def test_a_delete_of_rows_by_their_positions_is_followed_by_a_tag(spark, frames, path):
+    frames.save("SELECT id FROM range(3)", path, **{"tag.automatic-creation": "batch", "bucket": "-1"})
+    before = tagged(path)
+    rows = frames.load(path, filter="id = 1", metadata_columns="__paimon_file_path,__paimon_row_index")
+    frames.save(rows, path, operation="delete")
+    assert before and pp.Table.open(path).count() == 2 and tagged(path) != before
