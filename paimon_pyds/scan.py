@@ -341,8 +341,7 @@ class Scan(RowStream):
         """
         if integer("n", n) < 0:
             raise OptionError(f"n must not be negative, it is {n}")
-        limit = self.request.limit
-        return self._but(limit=n if limit is None else min(n, limit)).to_arrow()
+        return self._but(limit=self.request.limited(n)).to_arrow()
 
     @shown("count")
     def count(self) -> int:

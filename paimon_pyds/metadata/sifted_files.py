@@ -39,6 +39,8 @@ def sifted_files(
 
     ``columns``: of the entries, and what ``test`` looks at. Raises as the methods of `ManifestReader`.
     """
+    # Names removed by any manifest are known before an entry is dropped, else totals would count files that are gone.
+    # So manifests with removals are decoded twice: to hold them all decoded would take the memory of the table.
     changing = [manifest for manifest in manifests if manifest.num_deleted_files]
     removals = list(reader.each_decoded(changing, lambda m: reader.sift(m, ("kind", "file_name"), _is_removal)))
     gone = None if not removals else pa.concat_arrays([batch.column("file_name") for batch in removals]).unique()

@@ -16,7 +16,7 @@ from paimon_pyds.engine.scan.travel import state_options
 from paimon_pyds.engine.write.conform import check_default
 from paimon_pyds.engine.write.context import check_files, check_table_files
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnknownColumnError, UnsupportedError, suggest
-from paimon_pyds.format import traits_of
+from paimon_pyds.format import TRAITS, traits_of
 from paimon_pyds.index.build import parse_index_specs, without_gone_columns
 from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
@@ -301,11 +301,12 @@ def _check_indexes(schema: TableSchema, before: TableSchema | None) -> None:
 def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
     name = str(options.get("file.format")).lower()
     most = traits_of(name).timestamp_digits
+    finer = " or ".join(other for other, traits in TRAITS.items() if traits.timestamp_digits > most)
     for field in fields:
         if field.type.kind in TIMESTAMP_KINDS and (getattr(field.type, "precision", 0) or 0) > most:
             raise SchemaError(
                 f"column {field.name}: {name.title()} has no {field.type}",
-                hint=f"use a precision up to {most}, or parquet or orc",
+                hint=f"use a precision up to {most}, or {finer}",
             )
 
 
