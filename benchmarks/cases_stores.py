@@ -143,9 +143,9 @@ def _forget() -> None:
     from paimon_pyds.index.evaluate import OPEN_INDEXES
     from paimon_pyds.metadata import prefetch as ahead
     from paimon_pyds.metadata.store import METADATA_CACHE
-    from paimon_pyds.storage.range_cache import KEPT_RANGES
+    from paimon_pyds.storage.range_cache import RANGE_CACHE
 
-    for cache in (METADATA_CACHE, OPEN_INDEXES, KEPT_RANGES, ahead._LAST_SEEN):
+    for cache in (METADATA_CACHE, OPEN_INDEXES, RANGE_CACHE, ahead._LAST_SEEN):
         cache.clear()
 
 

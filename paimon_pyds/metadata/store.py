@@ -530,9 +530,9 @@ class TableStore(SchemaStore):
         """Read and decode a file. ``on_disk``: cache the bytes of remote files on the local disk."""
         if not on_disk or not requests_at_once(self.io):
             return decode(self._read(path, size), path)
-        from paimon_pyds.storage.range_cache import KeptRanges
+        from paimon_pyds.storage.range_cache import CachedRanges
 
-        ranges = KeptRanges(self.io, path)
+        ranges = CachedRanges(self.io, path)
         data = ranges.whole(lambda: self._read(path, size))
         value = decode(data, path)
         ranges.keep()

@@ -32,7 +32,7 @@ from paimon_pyds.errors import (
 )
 
 if TYPE_CHECKING:
-    from paimon_pyds.storage.range_cache import KeptRanges
+    from paimon_pyds.storage.range_cache import CachedRanges
 
 _HINTS = {
     errno.ENOSPC: "free some space or write to another place; nothing was published",
@@ -227,12 +227,12 @@ class FileSource:
         self.name = path
         self._size = size
         self._start = b""
-        self._ranges: KeptRanges | None = None
+        self._ranges: CachedRanges | None = None
         self.bytes_read = 0
         if kept and requests_at_once(io):
-            from paimon_pyds.storage.range_cache import KeptRanges
+            from paimon_pyds.storage.range_cache import CachedRanges
 
-            self._ranges = KeptRanges(io, path)
+            self._ranges = CachedRanges(io, path)
 
     @property
     def size(self) -> int:

@@ -35,19 +35,19 @@ def _decoded(whole: bytes) -> _Ranges:
     return size, ranges
 
 
-KEPT_RANGES = TwoLevelCache[_Ranges](
+RANGE_CACHE = TwoLevelCache[_Ranges](
     "ranges", 64 << 20, _encoded, _decoded, lambda found: sum(200 + len(data) for data in found[1].values())
 )
 
 
-class KeptRanges:
+class CachedRanges:
     """The cached ranges of one file that never changes, and those read since; `keep` adds these to the cache."""
 
     def __init__(self, io: FileIO, path: str) -> None:
         self._io = io
         self._path = path
         self._fresh: dict[int, bytes] = {}
-        self._size, self._held = KEPT_RANGES.get(io, path) or (-1, {})
+        self._size, self._held = RANGE_CACHE.get(io, path) or (-1, {})
         self._room = _MOST_BYTES - sum(map(len, self._held.values()))
 
     def size(self, guess: int) -> int:
@@ -103,9 +103,9 @@ class KeptRanges:
         if not self._fresh:
             return
         self._held, self._fresh = self._held | self._fresh, {}
-        KEPT_RANGES.put((self._size, self._held), self._io, self._path)
+        RANGE_CACHE.put((self._size, self._held), self._io, self._path)
 
 
 def forget_ranges(io: FileIO, path: str) -> None:
     """See `paimon_pyds.storage.forget`."""
-    KEPT_RANGES.remove(io, path)
+    RANGE_CACHE.remove(io, path)

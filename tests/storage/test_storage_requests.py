@@ -23,7 +23,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.scan import Scan
 from paimon_pyds.storage import FileSource, open_file_io
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.range_cache import KEPT_RANGES
+from paimon_pyds.storage.range_cache import RANGE_CACHE
 from support.s3_server import AFTER, BEFORE, Server, serving
 
 pytest.importorskip("moto.server")
@@ -65,7 +65,7 @@ def _requests(server: Server, call: Callable[[], object]) -> int:
 
 
 def _new_process() -> None:
-    for cache in (METADATA_CACHE, OPEN_INDEXES, KEPT_RANGES, ahead._LAST_SEEN):
+    for cache in (METADATA_CACHE, OPEN_INDEXES, RANGE_CACHE, ahead._LAST_SEEN):
         cache.clear()
 
 

@@ -34,7 +34,7 @@ from paimon_pyds.format.parquet.thrift import (
 from paimon_pyds.storage import FileIO
 
 if TYPE_CHECKING:
-    from paimon_pyds.storage.range_cache import KeptRanges
+    from paimon_pyds.storage.range_cache import CachedRanges
 
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"
@@ -351,7 +351,7 @@ def read_footer(
     size: int,
     counters: ReadCounters,
     whole: int = WHOLE_FILE,
-    kept: KeptRanges | None = None,
+    kept: CachedRanges | None = None,
 ) -> tuple[Footer, Tail]:
     """The footer of a file, in one request where the guess of its length holds.
 

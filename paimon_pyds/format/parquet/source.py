@@ -29,7 +29,7 @@ from paimon_pyds.storage import LOCAL_INDEXES, FileIO, requests_at_once, saves_r
 
 if TYPE_CHECKING:
     from paimon_pyds.format.parquet.sorted_column import SortedPages
-    from paimon_pyds.storage.range_cache import KeptRanges
+    from paimon_pyds.storage.range_cache import CachedRanges
 
 Places: TypeAlias = tuple[Int64s, Int64s]
 """Ranges of bytes in a file: offsets and lengths."""
@@ -50,11 +50,11 @@ class ParquetSource:
         self.counters = counters
         self._io = io
         self._counting = threading.Lock()
-        self._kept: KeptRanges | None = None
+        self._kept: CachedRanges | None = None
         if requests_at_once(io):
-            from paimon_pyds.storage.range_cache import KeptRanges
+            from paimon_pyds.storage.range_cache import CachedRanges
 
-            self._kept = KeptRanges(io, path)
+            self._kept = CachedRanges(io, path)
         self.footer: Footer
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
