@@ -245,12 +245,21 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
 
 
 def _is_of_a_branch(store: TableStore, snapshot: Snapshot) -> bool:
-    """Whether a branch has it under this number, too: the table was fast-forwarded to that."""
+    """Whether a branch has it, too: the table was fast-forwarded to that. The branch's newest state is under all
+    further numbers of the table then."""
     for name in store.branches():
+        branch = TableStore(store.io, store.root, name)
         with suppress(PaimonError, OSError):
-            if _is_same(TableStore(store.io, store.root, name).snapshot(snapshot.id), snapshot):
+            newest = branch.latest_snapshot()
+            if newest is not None and _state_of(newest) == _state_of(snapshot):
+                return True
+            if _is_same(branch.snapshot(snapshot.id), snapshot):
                 return True
     return False
+
+
+def _state_of(snapshot: Snapshot) -> tuple[object, ...]:
+    return snapshot.time_millis, snapshot.schema_id, snapshot.index_manifest, snapshot.total_record_count
 
 
 @contextmanager

@@ -254,6 +254,20 @@ def test_what_was_rolled_back_does_not_come_back(table: pp.Table) -> None:
     assert [i for i, _ in _rows(table)] == [1, 2, 3, 4, 5, 6, 8, 9]
 
 
+@pytest.mark.parametrize("write", ["append", "delete"])
+def test_what_a_fast_forward_took_away_does_not_come_back(table: pp.Table, write: str) -> None:
+    """Also where the branch is shorter: its newest state has the numbers of the main branch then."""
+    table.tags.create("first", 1)
+    table.branches.create("b", "first")
+    if write == "append":
+        table.append(_data(7))
+    else:
+        table.delete("id = 1")
+    pp.Table.open(table.path).branches.fast_forward("b")
+    table.append(_data(8))
+    assert [i for i, _ in _rows(table)] == [1, 2, 3, 8]
+
+
 def test_a_schema_that_is_replaced_is_changed_again(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     aside = f"{table.path}-aside"
     shutil.copytree(table.path, aside)
