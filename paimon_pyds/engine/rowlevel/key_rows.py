@@ -16,7 +16,8 @@ so with ``write-only``, where it may stay hidden for long: there an operation se
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar, Protocol
@@ -279,7 +280,7 @@ class _Task:
 
 
 def write_versions(target: RowTarget, plan: ScanPlan, change: RowChange, executor: Executor) -> Versions:
-    """Read the rows of a plan and write new versions of them, bucket by bucket."""
+    """Read the rows of a plan and write new versions of them, each into its bucket."""
     found = Versions()
     with removing_unfinished(partial(abort_messages, target.store, found.messages)):
         for done in mapped(executor, "rewriting", _write, _tasks(target, plan, change), lambda task: task.split.files):
@@ -288,15 +289,36 @@ def write_versions(target: RowTarget, plan: ScanPlan, change: RowChange, executo
 
 
 def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
+    contexts = {total: target.moving_context(total) for total in {file.total_buckets for file in plan.files}}
+    return [
+        _Task(Split.of(plan.spec, files), contexts[files[0].total_buckets], change)
+        for files in _packed(plan, alone=target.schema.crosses_partitions)
+    ]
+
+
+def _packed(plan: ScanPlan, *, alone: bool) -> Iterator[list[PlannedFile]]:
+    """The files of a plan for each task: whole buckets, as one task alone writes to a bucket, of one number.
+
+    ``alone``: a task for each bucket, whatever its size.
+    """
     buckets: dict[PartitionBucket, list[PlannedFile]] = {}
     for file in plan.files:
         buckets.setdefault(file.bucket_id, []).append(file)
-    contexts = {total: target.moving_context(total) for total in {file.total_buckets for file in plan.files}}
-    return [_Task(Split.of(plan.spec, files), contexts[files[0].total_buckets], change) for files in buckets.values()]
+    packed: dict[tuple[int, int], list[PlannedFile]] = {}
+    weights = Counter[tuple[int, int]]()
+    for files in buckets.values():
+        number = files[0].bucket, files[0].total_buckets
+        weight = sum(max(file.read_size, plan.open_file_cost) for file in files)
+        if number in packed and (alone or weights[number] + weight > plan.target_split_size):
+            yield packed.pop(number)
+            weights[number] = 0
+        packed.setdefault(number, []).extend(files)
+        weights[number] += weight
+    yield from packed.values()
 
 
 def _write(task: _Task) -> Versions:
-    """Write the changes of one bucket: only this task (0) writes to it, apart from the one that inserts rows of a
+    """Write the changes of some buckets: only this task (0) writes to them, apart from the one that inserts rows of a
     MERGE."""
     found = Versions()
     schema, place = task.context.schema, task.split.files[0].bucket_id
