@@ -18,6 +18,7 @@ Java's writers can't move theirs: one that runs at the same time as any other jo
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -42,8 +43,8 @@ from paimon_pyds.storage import discard, forget
 
 _TASK_BITS = 28
 _MOST_TASKS = 1 << 20
-_READ_SINGLY = 8
-"""Partitions whose numbers are read one by one; with more of them those of all are read at once."""
+_MOST_READS = 8
+"""Reads of the numbers of some partitions; the next one is of all partitions."""
 _BATCH_ROWS = 131_072
 """Rows of a batch when numbers are moved."""
 
@@ -60,18 +61,19 @@ class SequenceNumbers:
         self._task = task
         self._greatest: dict[PartitionBucket, int] = {}
         self._totals: dict[bytes, int] = {}
-        self._seen: set[bytes] = set()
+        self._seen = frozenset[bytes]()
+        self._reads = 0
         self._has_all = False
 
     def first(self, bucket: PartitionBucket) -> int:
         """The number of the first row that is written to a bucket."""
-        self._read(bucket.partition)
+        self.read_ahead([bucket.partition])
         free = self._greatest.get(bucket, -1) + 1
         return free if self._task is None else free + (self._task << _TASK_BITS)
 
     def total_buckets(self, partition: bytes) -> int | None:
         """How many buckets a partition has; None for none, not counting the one where rows wait for theirs."""
-        self._read(partition)
+        self.read_ahead([partition])
         return self._totals.get(partition)
 
     def of_rows(self, first: int, row: int, count: int) -> npt.NDArray[np.int64]:
@@ -81,14 +83,17 @@ class SequenceNumbers:
             rows += (rows >> _TASK_BITS) * ((_MOST_TASKS - 1) << _TASK_BITS)
         return rows + first
 
-    def _read(self, partition: bytes) -> None:
-        if self._has_all or partition in self._seen:
+    def read_ahead(self, partitions: Iterable[bytes]) -> None:
+        """Read at once what `first` needs for the buckets of these partitions."""
+        fresh = frozenset(partitions) - self._seen
+        if self._has_all or not fresh:
             return
         context = self._context
         store = TableStore(context.io, context.root, context.branch)
-        self._seen.add(partition)
-        self._has_all = len(self._seen) > _READ_SINGLY
-        wanted = None if self._has_all else EntryFilter(context.schema, partitions=frozenset({partition}))
+        self._seen |= fresh
+        self._reads += 1
+        self._has_all = self._reads > _MOST_READS
+        wanted = None if self._has_all else EntryFilter(context.schema, partitions=fresh)
         reader = ManifestReader(store, wanted)
         live = store.read_newest(lambda newest: reader.live_files(newest, RUN_COLUMNS))
         if not live.num_rows:  # the first group_by of a process takes as long to begin as a small write
@@ -97,6 +102,7 @@ class SequenceNumbers:
             pa.Table.from_batches([live]),
             ["partition", "bucket"],
             [("max_sequence_number", "max"), ("total_buckets", "max")],
+            use_threads=False,
         )
         for row in found.to_pylist():
             self._greatest[PartitionBucket(row["partition"], row["bucket"])] = row["max_sequence_number_max"]

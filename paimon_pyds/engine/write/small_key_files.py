@@ -49,6 +49,7 @@ class MergedRows:
         self._stats = StatsCollector(fields, modes, str(context.options.get("file.format")))
 
     def files(self, buckets: Sequence[BucketFiles], rows: Sequence[pa.RecordBatch]) -> SmallRows:
+        self._numbers.read_ahead(bucket.partition for bucket in buckets)
         numbered = [
             self._numbers.of_rows(
                 self._numbers.first(PartitionBucket(bucket.partition, bucket.bucket)), 0, part.num_rows
