@@ -208,6 +208,11 @@ class PlannedFile(NamedTuple):
         """The index container that its manifest entry holds, where that is known and there is one."""
         return None if self.bounds is None else self.bounds.embedded_index
 
+    @property
+    def has_index(self) -> bool:
+        """Whether it has an index, as far as is known."""
+        return self.index_path is not None or self.embedded_index is not None
+
     @contextmanager
     def must_exist(
         self,

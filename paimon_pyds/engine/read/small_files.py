@@ -6,22 +6,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import array, empty_table, from_numpy, is_true, scalar
+from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, scalar
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
-from paimon_pyds.engine.read.file import read_file
+from paimon_pyds.engine.read.file import ROW_INDEX, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, live_rows, planned_rows, vector_bytes
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import requests_at_once
@@ -29,7 +29,7 @@ from paimon_pyds.storage.concurrent import concurrent_map
 
 MOST_ROWS = 4_096
 """Rows of a small file: more are worth the format's own reader, which prunes."""
-_MOST_TOGETHER = 256
+MOST_TOGETHER = 256
 """Files that are read by one thread, one after the other."""
 _MOST_RUNS = 64
 """Files of a small section."""
@@ -39,11 +39,12 @@ MOST_BYTES = 4 << 20
 """Decoded bytes, and bytes of files in stores, that are joined."""
 
 
-def joined_files(spec: ReadSpec, sections: Iterable[Sequence[PlannedFile]]) -> Iterator[Sequence[PlannedFile]]:
-    """The sections; small sections of one kind that follow one another are joined."""
+def joined_files(
+    spec: ReadSpec, sections: Iterable[Sequence[PlannedFile]], most: int = 1
+) -> Iterator[Sequence[PlannedFile]]:
+    """The sections; small sections of one kind that follow one another are joined: ``most`` at first, then more."""
     together: list[PlannedFile] = []
     kind: Any = None
-    most = 1
     size = count = 0
     for section in sections:
         found = _kind(spec, section)
@@ -60,20 +61,22 @@ def joined_files(spec: ReadSpec, sections: Iterable[Sequence[PlannedFile]]) -> I
         if count >= most:
             yield together
             together, size, count = [], 0, 0
-            most = min(most * _GROWTH, _MOST_TOGETHER)
+            most = min(most * _GROWTH, MOST_TOGETHER)
     if together:
         yield together
 
 
 def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] | None:
     """What small sections must have in common to be joined; None for those that are read alone."""
-    if spec.metadata_columns or spec.sequence_gaps is not None or len(section) > _MOST_RUNS:
+    if spec.metadata_columns not in ((), (ROW_INDEX,)) or spec.sequence_gaps is not None or len(section) > _MOST_RUNS:
         return None
     merging, first = spec.merging, section[0]
     if first.merged:
         assert merging is not None
+        if spec.metadata_columns:
+            return None
         searched = spec.use_index and merging.filter.after is not Const.TRUE
-        if merging.gives != "rows" or (searched and any(map(_has_index, section))):
+        if merging.gives != "rows" or (searched and any(file.has_index for file in section)):
             return None
     if requests_at_once(spec.io) and spec.use_index and any(file.index_path for file in section):
         return None  # of a store all such indexes are requested before the first file
@@ -88,8 +91,13 @@ def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] 
     return kind
 
 
-def _has_index(file: PlannedFile) -> bool:
-    return file.index_path is not None or file.embedded_index is not None
+class DecodedFile(NamedTuple):
+    """A file, its wanted columns with its ``live`` rows; None for them where the decoder can't read it."""
+
+    file: PlannedFile
+    trace: FileTrace
+    table: pa.Table | None
+    live: RowSelection
 
 
 class JoinedFiles:
@@ -110,11 +118,9 @@ class JoinedFiles:
         self.decoder = formats.by_path(first.path).small_files(self.fields)
         self.empty = empty_table(arrow_schema(self.fields))
 
-    def decoded(
-        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace]
-    ) -> Iterator[tuple[PlannedFile, FileTrace, pa.Table | None]]:
-        """The decoded columns of each file's live rows, whose number its trace has; None for files that the decoder
-        can't read. From a store several files are requested at a time."""
+    def decoded(self, files: Sequence[PlannedFile], traces: Sequence[FileTrace]) -> Iterator[DecodedFile]:
+        """The decoded columns of each file's live rows, whose number its trace has. From a store several files are
+        requested at a time."""
         io = self.spec.io
 
         def whole(place: tuple[PlannedFile, FileTrace]) -> tuple[PlannedFile, FileTrace, bytes, RowSelection]:
@@ -134,11 +140,11 @@ class JoinedFiles:
                 worked(file.path, reading=True)
                 if data and live.positions is not None:
                     table = table.take(from_numpy(live.to_array(file.row_count)))
-            yield file, trace, table
+            yield DecodedFile(file, trace, table, live)
 
     def _live_rows(self, file: PlannedFile, trace: FileTrace) -> RowSelection:
         spec = self.spec
-        if not (_has_index(file) and spec.use_index and spec.predicate is not Const.TRUE):
+        if not (file.has_index and spec.use_index and spec.predicate is not Const.TRUE):
             return live_rows(spec.io, file, planned_rows(file))
         live = LiveRows(spec, file, trace)
         try:
@@ -147,13 +153,14 @@ class JoinedFiles:
         finally:
             live.close()
 
-    def rows(
-        self, files: Sequence[PlannedFile], tables: Sequence[pa.Table], traces: Sequence[FileTrace]
-    ) -> pa.RecordBatch:
-        """The surviving rows of some files, of which ``tables`` are the decoded columns of live rows."""
+    def rows(self, decoded: Sequence[DecodedFile]) -> pa.RecordBatch:
+        """The surviving rows of some files, all of which the decoder could read; traces have how many of each."""
+        files, traces = [each.file for each in decoded], [each.trace for each in decoded]
+        tables = [self.empty if each.table is None else each.table for each in decoded]
         counts = np.array([trace.rows_after_pages for trace in traces])
         read = self.decoder.joined(tables, files[0].path) if self.fields else no_columns(int(counts.sum()))
         partition = self._partitions(files, counts)
+        places = self._row_indexes(decoded)
         if self.spec.predicate is not Const.TRUE:
             mask = matches(self.spec.predicate, _mapped(self.filtering, read, partition))
             kept, ends = is_true(mask), np.cumsum(counts)
@@ -161,9 +168,19 @@ class JoinedFiles:
             counts = before[ends] - before[ends - counts]
             read, positions = read.filter(mask), from_numpy(np.flatnonzero(kept))
             partition = {name: values.take(positions) for name, values in partition.items()}
+            places = places[kept] if self.spec.metadata_columns else places
         for trace, count in zip(traces, counts.tolist(), strict=True):
             trace.rows_returned = count
-        return _mapped(self.output, read, partition)
+        found = _mapped(self.output, read, partition)
+        if not self.spec.metadata_columns:
+            return found
+        return pa.RecordBatch.from_arrays([*found.columns, from_numpy(places)], schema=result_schema(self.spec))
+
+    def _row_indexes(self, decoded: Sequence[DecodedFile]) -> Int64s:
+        """The place of each row in its file; empty where that is no column of the result."""
+        if not self.spec.metadata_columns:
+            return np.empty(0, np.int64)
+        return np.concatenate([each.live.to_array(each.file.row_count) for each in decoded])
 
     def _partitions(self, files: Sequence[PlannedFile], counts: np.ndarray[Any, Any]) -> dict[str, pa.Array]:
         """The values of partition columns for each row."""
@@ -188,26 +205,45 @@ def read_small_files(
 
     A file that the decoder can't answer for is read by itself, which raises what is to be said of it.
     """
-    joined = JoinedFiles(spec, files)
-    ready: list[tuple[PlannedFile, pa.Table, FileTrace]] = []
+    for batch, _ in read_numbered(spec, files, traces, batch_rows):
+        yield batch
+
+
+def read_numbered(
+    spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
+) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+    """As `read_small_files`, with the number of the file of each row, counted from 0. A file may also be alone, then it
+    may be of any kind."""
+    joined = JoinedFiles(spec, files) if len(files) > 1 else None
+    ready: list[tuple[int, DecodedFile]] = []
     held = 0
 
-    def flushed() -> Iterator[pa.RecordBatch]:
+    def flushed() -> Iterator[tuple[pa.RecordBatch, Int64s]]:
         if ready:
-            batch = joined.rows(*zip(*ready, strict=True))
+            assert joined is not None
+            batch = joined.rows([each for _, each in ready])
+            numbers = np.repeat([number for number, _ in ready], [each.trace.rows_returned for _, each in ready])
             ready.clear()
-            yield from (batch.slice(at, batch_rows) for at in range(0, batch.num_rows, batch_rows))
+            for at in range(0, batch.num_rows, batch_rows):
+                yield batch.slice(at, batch_rows), numbers[at : at + batch_rows]
 
-    for file, trace, table in joined.decoded(files, traces):
-        if table is None:
+    def alone(number: int) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+        for batch in read_file(spec, files[number], batch_rows=batch_rows, trace=traces[number]):
+            yield batch, np.full(batch.num_rows, number)
+
+    if joined is None:
+        yield from alone(0)
+        return
+    for number, each in enumerate(joined.decoded(files, traces)):
+        if each.table is None:
             yield from flushed()
             held = 0
-            yield from read_file(spec, file, batch_rows=batch_rows, trace=trace)
+            yield from alone(number)
             continue
-        if not trace.rows_after_pages:
+        if not each.trace.rows_after_pages:
             continue
-        ready.append((file, table, trace))
-        held += table.get_total_buffer_size()
+        ready.append((number, each))
+        held += each.table.get_total_buffer_size()
         if held >= MOST_BYTES:
             yield from flushed()
             held = 0

@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import from_numpy, to_numpy
 from paimon_pyds.engine.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.engine.read.merged_files import Section, alone, read_merged
-from paimon_pyds.engine.read.small_files import MOST_BYTES, JoinedFiles
+from paimon_pyds.engine.read.small_files import MOST_BYTES, DecodedFile, JoinedFiles
 from paimon_pyds.engine.read.sorted_runs import sorted_runs
 from paimon_pyds.keys.merge.key_values import LEVEL, with_key_columns
 from paimon_pyds.keys.merge.merger import RowMerger
@@ -31,8 +31,11 @@ class _Decoded(NamedTuple):
     """A small section whose files are decoded."""
 
     files: Sequence[PlannedFile]
-    traces: Sequence[FileTrace]
-    tables: Sequence[pa.Table]
+    decoded: Sequence[DecodedFile]
+
+    @property
+    def traces(self) -> list[FileTrace]:
+        return [each.trace for each in self.decoded]
 
 
 def read_small_sections(
@@ -57,18 +60,17 @@ def read_small_sections(
     by_path = {trace.path: trace for trace in traces}
     decoded = merge.joined.decoded([alone(file) for file in files], traces)
     for section in sections(files):
-        own = [by_path[file.path] for file in section]
-        tables, size = list[pa.Table](), 0
-        for _, (_, _, table) in zip(section, decoded, strict=False):
-            if table is not None and size < _MOST_DECODED:
-                tables.append(table)
-                size += table.get_total_buffer_size()
-        if len(tables) < len(section):
+        found, size = list[DecodedFile](), 0
+        for _, each in zip(section, decoded, strict=False):
+            if each.table is not None and size < _MOST_DECODED:
+                found.append(each)
+                size += each.table.get_total_buffer_size()
+        if len(found) < len(section):
             yield from flushed()
             held = 0
-            yield from _one_by_one(spec, section, own, batch_rows)
+            yield from _one_by_one(spec, section, [by_path[file.path] for file in section], batch_rows)
             continue
-        ready.append(_Decoded(section, own, tables))
+        ready.append(_Decoded(section, found))
         held += size
         if held >= MOST_BYTES:
             yield from flushed()
@@ -102,15 +104,14 @@ class _JoinedSections:
             [(number, at) for number, run in enumerate(level) for at in run or ()] for level in zip_longest(*runs)
         ]
         in_order = [place for run in places for place in run]
-        files, tables, traces = (
-            [getattr(decoded[number], name)[at] for number, at in in_order] for name in ("files", "tables", "traces")
-        )
+        parts = [decoded[number].decoded[at] for number, at in in_order]
         numbers = np.array([number for number, _ in in_order])
-        read = self.joined.rows(files, tables, traces)
-        counts = np.array([trace.rows_returned for trace in traces], np.int64)
+        read = self.joined.rows(parts)
+        counts = np.array([each.trace.rows_returned for each in parts], np.int64)
         versions = with_key_columns(read, self._keys).append_column(SECTION, from_numpy(np.repeat(numbers, counts)))
         if self._section.gives_levels:
-            levels = np.array([0 if file.run is None else file.run.level for file in files], np.int32)
+            runs_of = [decoded[number].files[at].run for number, at in in_order]
+            levels = np.array([0 if run is None else run.level for run in runs_of], np.int32)
             versions = versions.append_column(LEVEL, from_numpy(np.repeat(levels, counts)))
         ends = np.cumsum(counts)[np.cumsum([len(run) for run in places]) - 1].tolist()
         for start, end in zip([0, *ends], ends, strict=False):

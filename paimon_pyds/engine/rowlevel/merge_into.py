@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import from_numpy, to_numpy
+from paimon_pyds.base.arrays import from_numpy
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.progress import phase, worked
 from paimon_pyds.base.types import DataField
@@ -27,8 +28,9 @@ from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.engine.execution.writing import abort_messages
-from paimon_pyds.engine.read.file import ROW_INDEX, read_file
+from paimon_pyds.engine.read.file import ROW_INDEX
 from paimon_pyds.engine.read.live_rows import live_rows
+from paimon_pyds.engine.read.row_places import groups_of, places_of, read_places, rows_of_files
 from paimon_pyds.engine.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.engine.rowlevel.clauses import Delete, Insert, MergeOptions, Update
 from paimon_pyds.engine.rowlevel.merge_clauses import MERGE_CLAUSES, BoundClause, MergeScopes, bind_clauses, listed
@@ -50,7 +52,7 @@ from paimon_pyds.errors import ExpressionError, OptionError
 from paimon_pyds.keys.bucket.dynamic import KeyShare
 from paimon_pyds.metadata.commit_message import CommitMessage, Guard
 from paimon_pyds.metadata.snapshot import Operation
-from paimon_pyds.metadata.split import ReadSpec
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.expression.bound import Operand
 from paimon_pyds.sql.expression.condition import bind_rows_condition
@@ -340,53 +342,62 @@ def _merge_files(task: _MergeTask) -> _Merged:
     unchanged: dict[int, BitMap] = {}
     matched = np.zeros(task.rules.source.num_rows, np.bool_)
     updated = 0
+    waiting = iter(task.files)
     with TableWriter(task.context) as writer:
-        for candidate in task.files:
-            actions = _file_actions(task, candidate, writer)
+        for group in groups_of(task.spec, (candidate.file for candidate in task.files)):
+            actions = _actions(task, group, writer)
             matched[actions.matched] = True
             updated += int(np.count_nonzero(np.isin(actions.clauses, task.rules.updating)))
-            if len(actions.unchanged):
-                unchanged[candidate.number] = BitMap(actions.unchanged.astype(np.uint32))
-            if len(actions.rows):
-                positions[candidate.number] = BitMap(actions.rows.astype(np.uint32))
-                if task.rewrite is not None:
-                    _rewrite(task, task.rewrite, candidate, actions, writer)
-            worked(candidate.file.path)
+            some = list(islice(waiting, len(group)))
+            for found, places in ((unchanged, actions.unchanged), (positions, actions.rows)):
+                rows = rows_of_files(places, len(group))
+                found.update((each.number, own) for each, own in zip(some, rows, strict=True) if own)
+            if task.rewrite is not None:
+                changed = [number for number, each in enumerate(some) if each.number in positions]
+                _rewrite(task, task.rewrite, [group[number] for number in changed], changed, actions, writer)
+            for candidate in some:
+                worked(candidate.file.path)
         message = writer.prepare_commit()
     return _Merged(positions, unchanged, np.flatnonzero(matched), updated, message)
 
 
-def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -> Actions:
-    """The actions on the rows of a file, by their positions; with deletion vectors, new versions are written right
-    away."""
+def _actions(task: _MergeTask, files: Sequence[PlannedFile], writer: TableWriter) -> Actions:
+    """The actions on the rows of files, by their places; with deletion vectors, new versions are written right away."""
     parts: list[Actions] = []
-    for batch in joined_batches(read_file(task.spec, candidate.file), task.rules.keys.batch_rows):
-        positions = to_numpy(batch.column(batch.num_columns - 1)).astype(np.int64)
-        named = _prefixed(batch, task.rules.prefix)
+    for batch in joined_batches(read_places(task.spec, files), task.rules.keys.batch_rows):
+        places, named = places_of(batch), _prefixed(batch, task.rules.prefix)
         found = act(task.rules, named)
         if task.rewrite is None:
             versions = task.new_versions(named, found)
             if versions is not None:
                 writer.write(versions)
-        parts.append(replace(found, rows=positions[found.rows], unchanged=positions[found.unchanged]))
+        parts.append(replace(found, rows=places[found.rows], unchanged=places[found.unchanged]))
     none = np.empty(0, np.int64)
     return Actions(*(np.concatenate([none, *(getattr(part, f.name) for part in parts)]) for f in fields(Actions)))
 
 
-def _rewrite(task: _MergeTask, spec: ReadSpec, candidate: Candidate, actions: Actions, writer: TableWriter) -> None:
-    """All live rows of a file that stay, and new versions of those that are updated in their places.
+def _rewrite(
+    task: _MergeTask,
+    spec: ReadSpec,
+    files: Sequence[PlannedFile],
+    numbers: Sequence[int],
+    actions: Actions,
+    writer: TableWriter,
+) -> None:
+    """All live rows of files that stay, and new versions of those that are updated in their places.
 
-    ``spec`` says how to read all columns; ``actions`` are those of the file's rows, by their positions.
+    ``spec`` says how to read all columns; ``numbers`` are those of the files in places; ``actions`` are those of the
+    files' rows, by their places.
     """
-    for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
-        positions = to_numpy(batch.column(batch.num_columns - 1)).astype(np.int64)
-        plain = batch.select(batch.schema.names[:-1])
-        first, last = np.searchsorted(actions.rows, [positions[0], positions[-1] + 1])
+    live = (file.selecting(live_rows(spec.io, file)) for file in files)
+    for batch in read_places(spec, live, numbers):
+        places, plain = places_of(batch), batch.select(batch.schema.names[:-1])
+        first, last = np.searchsorted(actions.rows, [places[0], places[-1] + 1])
         if first == last:
             writer.write(plain)
             continue
         found = actions.subset(slice(int(first), int(last)))
-        found = replace(found, rows=np.searchsorted(positions, found.rows))
+        found = replace(found, rows=np.searchsorted(places, found.rows))
         versions = task.new_versions(_prefixed(batch, task.rules.prefix), found)
         updates = np.isin(found.clauses, task.rules.updating)
         writer.write(in_place(plain, found.rows[updates], versions, found.rows[~updates]))

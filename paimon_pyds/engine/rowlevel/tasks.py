@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -19,13 +20,14 @@ from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.execution.executor import Executor, mapped
 from paimon_pyds.engine.execution.writing import abort_messages
-from paimon_pyds.engine.read.file import matching_rows, read_file
+from paimon_pyds.engine.read.file import matching_rows
 from paimon_pyds.engine.read.live_rows import live_rows
+from paimon_pyds.engine.read.row_places import groups_of, places_of, read_files, read_places, rows_of_files
 from paimon_pyds.engine.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.keys.bucket.dynamic import KeyShare
 from paimon_pyds.metadata.commit_message import CommitMessage
-from paimon_pyds.metadata.split import ReadSpec
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.sql.predicate.tree import Const
 
 
@@ -54,10 +56,26 @@ def find_rows(candidates: Candidates, executor: Executor) -> list[FoundRows]:
 
 
 def _find(spec: ReadSpec, files: tuple[Candidate, ...]) -> list[FoundRows]:
-    found = []
+    found = list[FoundRows]()
+    read = list[Candidate]()
     for candidate in files:
-        found.append(FoundRows(candidate.number, matching_rows(spec, candidate.file)))
-        worked(candidate.file.path)
+        file = candidate.file
+        if file.residual is Const.TRUE or file.has_index:  # the data may not be needed
+            found.append(FoundRows(candidate.number, matching_rows(spec, file)))
+            worked(file.path)
+        else:
+            read.append(candidate)
+    waiting = iter(read)
+    for group in groups_of(spec, (candidate.file for candidate in read)):
+        some = list(islice(waiting, len(group)))
+        if len(group) == 1:
+            rows = [matching_rows(spec, group[0])]
+        else:
+            parts = [places_of(batch) for batch in read_places(spec, group)]
+            rows = rows_of_files(np.concatenate([np.empty(0, np.int64), *parts]), len(group))
+        found += [FoundRows(candidate.number, own) for candidate, own in zip(some, rows, strict=True)]
+        for file in group:
+            worked(file.path)
     return found
 
 
@@ -129,14 +147,15 @@ def by_total_buckets(files: Iterable[Candidate]) -> Iterable[tuple[int, list[Can
 
 
 def _rewrite(task: _RewriteTask) -> CommitMessage:
-    def batches() -> Iterator[pa.RecordBatch]:
+    def left() -> Iterator[PlannedFile]:
         for candidate, removed in task.files:
-            left = live_rows(task.spec.io, candidate.file).minus(removed, candidate.file.row_count)
-            if not left.is_none:
-                yield from read_file(task.spec, candidate.file.selecting(left))
-            worked(candidate.file.path)
+            rows = live_rows(task.spec.io, candidate.file).minus(removed, candidate.file.row_count)
+            if rows.is_none:
+                worked(candidate.file.path)
+            else:
+                yield candidate.file.selecting(rows)
 
-    return write_rows(task.context, batches())
+    return write_rows(task.context, read_files(task.spec, left()))
 
 
 def in_place(

@@ -16,17 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import array, to_numpy
+from paimon_pyds.base.arrays import array
 from paimon_pyds.base.options.option import text
 from paimon_pyds.base.options.times import zone_given
-from paimon_pyds.base.progress import worked
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, fields_named
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.execution.executor import Executor, LocalExecutor
-from paimon_pyds.engine.read.file import ROW_INDEX, read_file
+from paimon_pyds.engine.read.file import ROW_INDEX
 from paimon_pyds.engine.read.live_rows import live_rows
+from paimon_pyds.engine.read.row_places import places_in_files, places_of, read_files, read_places
 from paimon_pyds.engine.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.engine.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.engine.rowlevel.tasks import (
@@ -206,25 +206,22 @@ def _update(task: _UpdateTask) -> CommitMessage:
 def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """New versions of the rows that change."""
     names = [f.name for f in task.context.layout.values]
-    for candidate, rows in task.files:
-        for batch in read_file(task.spec, candidate.file.selecting(RowSelection(rows))):
-            yield _assigned(batch, task.assignments, names)
-        worked(candidate.file.path)
+    for batch in read_files(task.spec, [c.file.selecting(RowSelection(rows)) for c, rows in task.files]):
+        yield _assigned(batch, task.assignments, names)
 
 
 def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """All live rows of the files, in order, with new versions of those that change."""
-    for candidate, rows in task.files:
-        changing = np.frombuffer(rows.to_array(), np.uint32)
-        for batch in read_file(task.spec, candidate.file.selecting(live_rows(task.spec.io, candidate.file))):
-            positions = to_numpy(batch.column(batch.num_columns - 1))
-            plain = batch.select(batch.schema.names[:-1])
-            at = np.flatnonzero(np.isin(positions, changing, assume_unique=True))
-            if not len(at):
-                yield plain
-                continue
-            yield in_place(plain, at, _assigned(plain.take(array(at)), task.assignments, plain.schema.names))
-        worked(candidate.file.path)
+    changing = places_in_files([rows for _, rows in task.files])
+    live = (c.file.selecting(live_rows(task.spec.io, c.file)) for c, _ in task.files)
+    for batch in read_places(task.spec, live):
+        places, plain = places_of(batch), batch.select(batch.schema.names[:-1])
+        first, last = np.searchsorted(changing, [places[0], places[-1] + 1])
+        at = np.searchsorted(places, changing[first:last])
+        if not len(at):
+            yield plain
+            continue
+        yield in_place(plain, at, _assigned(plain.take(array(at)), task.assignments, plain.schema.names))
 
 
 def _assigned(
