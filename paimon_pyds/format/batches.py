@@ -55,10 +55,10 @@ def resized(
             yield from _joined(parts, schema)
             parts, rows, size = [], 0, 0
         whole = batch.num_rows <= most and nbytes <= held
-        for part in (batch,) if whole else sliced(batch, most, held):
+        for part in (batch,) if whole else sliced(batch, most, held, nbytes):
             parts.append(part)
             rows += part.num_rows
-            size += nbytes if whole else part.nbytes
+            size += nbytes * part.num_rows // batch.num_rows
             if not join or rows * 2 >= most or size * 2 >= held:
                 yield from _joined(parts, schema)
                 parts, rows, size = [], 0, 0

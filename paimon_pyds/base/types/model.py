@@ -273,6 +273,7 @@ def _opaque(kind: Kind, value: object, match: re.Match[str]) -> OpaqueType:
     return OpaqueType(kind, json=json.dumps(plain), nullable=match["null"] is None)
 
 
+@functools.lru_cache(maxsize=256)
 def _parse_atom(text: str) -> AtomicType:
     match = _ATOM.match(text)
     if match is None:

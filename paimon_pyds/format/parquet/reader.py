@@ -116,7 +116,9 @@ class ParquetReader:
             raise ValueError("reading needs a field, and batches of at least one row")
         columns = _Columns(arrow_schema(fields), list(map(self._leaves_of, fields)))
         batches = self._batches(columns, selection, batch_rows)
-        yield from resized(batches, columns.schema, batch_rows, self._batch_bytes, join=not selection.is_all)
+        if not selection.is_all:  # row groups that are read whole have batches of the right size
+            batches = resized(batches, columns.schema, batch_rows, self._batch_bytes)
+        yield from batches
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
         columns = _Columns(arrow_schema(fields), list(map(self._leaves_of, fields)))
