@@ -333,7 +333,9 @@ def _switch(
             break
         last += 1
         if not branch.snapshot_exists(newest.id):
-            store.io.delete([store.paths.snapshot(last)])
+            for id_ in range(last, before, -1):
+                store.io.delete([store.paths.snapshot(id_)])
+            store.correct_latest_hint()
             raise _deleted(branch)
         store.write_latest_hint(last)
     if last < least:
