@@ -61,7 +61,7 @@ class Answers:
             file.close()
             return file, count
 
-        for file, count in _gathered(spec.io, ask, files, lambda file: file.is_counted_by_metadata):
+        for file, count in _gathered(spec.io, ask, files, lambda file: file.count_needs_no_request):
             if count is None:
                 unread.take(file)
             else:

@@ -126,6 +126,11 @@ class IndexedFile:
         """Whether metadata alone has the number of rows."""
         return self.has_no_filter and self.file.live_row_count is not None
 
+    @property
+    def count_needs_no_request(self) -> bool:
+        """Whether `count` reads nothing from storage."""
+        return self.is_counted_by_metadata or (self.file.index_path is None and self.file.deletion is None)
+
     def close(self) -> None:
         """Release indexes and their caches. Results that were computed remain."""
         if "_live" in self.__dict__:

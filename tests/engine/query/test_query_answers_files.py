@@ -7,12 +7,14 @@ import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.query import aggregates
 from paimon_pyds.errors import SchemaError, SnapshotNotFoundError, UnsupportedError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
@@ -184,3 +186,17 @@ def test_limits_count(tmp_path: Path) -> None:
     assert table.count(limit=0) == 0
     assert not table.exists(limit=0)
     assert table.scan(limit=2).answer.distinct("v").value.column("v").to_pylist() == [0, 1]
+
+
+def test_files_without_indexes_and_vectors_are_handed_to_no_thread(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": "BIGINT", "p": "INT"}, partition_by="p")
+    table.append(pa.table({"id": range(60), "p": pa.array([i % 20 for i in range(60)], pa.int32())}))
+    handed = list[Any]()
+
+    def concurrent_map(call: Any, items: Any, threads: int) -> Any:
+        handed.extend(items)
+        return map(call, items)
+
+    with mock.patch.object(aggregates, "concurrent_map", concurrent_map):
+        assert table.count("id * 2 < 40") == 20
+    assert not handed
