@@ -20,6 +20,7 @@ from benchmarks import (
     cases_maintenance,
     cases_partitions,
     cases_rows,
+    cases_small,
     cases_stores,
     files100k,
 )
@@ -196,6 +197,9 @@ class Bench:
 
     def partitions(self) -> None:
         cases_partitions.section(self)
+
+    def small(self) -> None:
+        cases_small.section(self)
 
     def stores(self) -> None:
         cases_stores.section(self)

@@ -39,7 +39,7 @@ def section(bench: Bench) -> None:
         )
 
 
-def _partitioned(partitions: int) -> pa.Table:
+def one_row_each(partitions: int) -> pa.Table:
     """A row for each partition."""
     import numpy as np
     import pyarrow as pa
@@ -103,13 +103,13 @@ def _rust(path: str, rows: pa.Table, keys: str = "", clauses: str = "") -> dict[
 @case
 def ours_partitions(path: str, partitions: int, keys: bool) -> dict[str, Any]:
     options = {"primary_key": ["p", "id"], "options": {"bucket": "1"}} if keys else {}
-    return _ours(path, _partitioned(partitions), partition_by=["p"], **options)
+    return _ours(path, one_row_each(partitions), partition_by=["p"], **options)
 
 
 @case
 def rust_partitions(path: str, partitions: int, keys: bool) -> dict[str, Any]:
     key, options = (", PRIMARY KEY (p, id)", " WITH ('bucket'='1')") if keys else ("", "")
-    return _rust(path, _partitioned(partitions), key, f"PARTITIONED BY (p){options}")
+    return _rust(path, one_row_each(partitions), key, f"PARTITIONED BY (p){options}")
 
 
 @case

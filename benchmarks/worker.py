@@ -14,6 +14,7 @@ from benchmarks import (
     cases_maintenance,
     cases_partitions,
     cases_rows,
+    cases_small,
     cases_stores,
 )
 from benchmarks.clock import computed, median_of, peak_mib, timed
@@ -135,6 +136,7 @@ MODULES = (
     cases_maintenance,
     cases_partitions,
     cases_rows,
+    cases_small,
     cases_stores,
 )
 """Imported to register their cases."""
