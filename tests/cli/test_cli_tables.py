@@ -161,7 +161,7 @@ def test_drop_asks(warehouse: str, capsys: pytest.CaptureFixture[str], monkeypat
         ("expire /t", "Did you mean tags expire or snapshots expire?"),
         ("xyzzy", "No such command 'xyzzy'. --help lists the commands."),
         ("--hlp", "No such option '--hlp'. Did you mean '--help'?"),
-        ("scan /t --colums x", "No such option '--colums'. Did you mean '--columns'?"),
+        ("scan /t --snapshto 1", "No such option '--snapshto'. Did you mean '--snapshot'?"),
         ("scan /t --secret-key=hunter2", "No such option '--secret-key'."),
         ("scan --secret-key=hunter2", "No such option '--secret-key'."),
         ("scan", "paimon-pyds scan: Missing argument 'TABLE_PATH'. (paimon-pyds scan --help)"),
