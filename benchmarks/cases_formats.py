@@ -1,4 +1,4 @@
-"""ORC and Avro tables, and Parquet tables of many columns: written and read, beside pyarrow alone and pypaimon-rust."""
+"""ORC and Avro tables, and Parquet tables of many columns, compared with pyarrow alone and pypaimon-rust."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def section(bench: Bench) -> None:
         ("ours_format_read", {"path": avro}), ("rust_format_read", {"path": avro}),
     )  # fmt: skip
     bench.compare(
-        "Avro: 2 columns of 1 of 1,000 rows by a filter, CPU time, beside our full read", "≤ 0.6×",
+        "Avro: 2 columns of 1 of 1,000 rows by a filter, CPU time, against our full read", "≤ 0.6×",
         ("ours_format_read", {"path": avro, "filter": "code = 7", "columns": ["id", "code"]}),
         ("ours_format_read", {"path": avro}),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from pyroaring import BitMap
 
@@ -75,6 +75,12 @@ class FileTrace:
     index_results: list[IndexResult] = field(default_factory=list)
     counters: ReadCounters = field(default_factory=ReadCounters)
     section: SectionTrace | None = None
+
+    def start_over(self) -> None:
+        """Forget all that was noted, as the file is read again."""
+        fresh = FileTrace(self.path, self.rows)
+        for each in fields(self):
+            setattr(self, each.name, getattr(fresh, each.name))
 
 
 _VECTOR_FRAME = 8

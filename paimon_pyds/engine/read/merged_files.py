@@ -363,7 +363,7 @@ class Section:
         return any(field.name == VALUE_KIND for field in self.spec.fields)
 
     def filtered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The merged rows that the filter keeps."""
+        """The merged rows that match the filter."""
         if not self.gives_deletes:
             rows = without_deletes(rows)
         after = self.merging.filter.after

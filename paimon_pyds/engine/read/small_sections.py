@@ -82,7 +82,7 @@ def _one_by_one(
     spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     for trace in traces:
-        trace.__init__(trace.path, trace.rows)  # type: ignore[misc]
+        trace.start_over()
     yield from read_merged(spec, files, traces, batch_rows)
 
 
@@ -97,7 +97,7 @@ class _JoinedSections:
         self.joined = JoinedFiles(self._section.reading, files)
 
     def rows(self, decoded: Sequence[_Decoded]) -> pa.RecordBatch | None:
-        """The merged rows that the filter keeps; None where a file is not sorted by its keys."""
+        """The merged rows that match the filter; None where a file is not sorted by its keys."""
         schema = self._section.merging.schema
         runs = [sorted_runs(section.files, schema) for section in decoded]
         places = [
