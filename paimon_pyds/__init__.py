@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paimon_pyds import cdc as cdc
     from paimon_pyds import errors as errors
     from paimon_pyds import spark as spark
     from paimon_pyds.base import types as types
@@ -48,10 +49,10 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
         if name in _WHERE:
             globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # only once
             return globals()[name]
-        if name in ("errors", "spark", "types"):
+        if name in ("cdc", "errors", "spark", "types"):
             return importlib.import_module(f"paimon_pyds.{name}")
         raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "spark", "types"])
+    return sorted([*__all__, "cdc", "spark", "types"])

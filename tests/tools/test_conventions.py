@@ -15,7 +15,7 @@ from paimon_pyds.base.frames import RowStream
 from paimon_pyds.scan import Scan
 from support.surface import NAMESPACES, calls_of, catalog_calls, namespace, spark_calls, table_calls
 
-_USED = ("errors.py", "table.py", "scan.py", "typing.py", "spark/index.py", "spark/maintenance.py")
+_USED = ("cdc.py", "errors.py", "table.py", "scan.py", "typing.py", "spark/index.py", "spark/maintenance.py")
 """The modules that users import from, besides packages."""
 
 
@@ -35,6 +35,7 @@ def _called_by_users() -> Iterator[tuple[str, Any]]:
         RowStream,
         Catalog,
         paimon_pyds.migrate,
+        *(paimon_pyds.cdc.canal, paimon_pyds.cdc.debezium, paimon_pyds.cdc.maxwell),
         *map(namespace, NAMESPACES),
         *(spark.PaimonDataSource, spark.PaimonPydsDataSource),
         *spark_calls(spark).values(),
