@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from paimon_pyds.ops.ddl.create import TableDefinition
     from paimon_pyds.ops.explain.explain import Explanation
     from paimon_pyds.ops.maintenance.removal import RemovalSummary
+    from paimon_pyds.ops.stream_writer import StreamWriter
     from paimon_pyds.scan import Scan
     from paimon_pyds.sql.expression.bound import Operand
     from paimon_pyds.sql.text.order import TopN
@@ -532,6 +533,35 @@ class Table(RowStream):
             snapshot = append(self._store, data, own)
             self._maintain(None if snapshot is None else snapshot.id, own)
         return snapshot
+
+    def stream_writer(
+        self,
+        user: str,
+        *,
+        rowkind_column: str | None = None,
+        missing_columns: MissingColumns | None = None,
+        options: OptionValues | None = None,
+    ) -> StreamWriter:
+        """A writer whose commits have numbers, and of which each is made once, whatever is repeated after a crash.
+
+        Args:
+            user: the name of the stream, such as ``"job-7"``: its snapshots have it as their commit user. Each stream
+                into the table needs a name of its own, and has it again after a restart.
+            rowkind_column: as for `append`.
+            missing_columns: as for `append`.
+            options: table options for all of its writes.
+
+        Returns:
+            A `StreamWriter`, to be used in a ``with`` block.
+
+        Raises:
+            UnsupportedError: the table can't be written to.
+            OptionError: no name, an unknown option, or a bad value.
+        """
+        from paimon_pyds.ops.stream_writer import StreamWriter
+
+        own = with_settings(options, {"rowkind-column": rowkind_column, "missing-columns": missing_columns})
+        return StreamWriter(self._store, user, own)
 
     def overwrite(
         self,

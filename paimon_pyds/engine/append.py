@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -44,6 +44,9 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
+
+if TYPE_CHECKING:
+    from paimon_pyds.engine.cross_partition.upsert import GatheredRows
 
 
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
@@ -136,10 +139,8 @@ class _Rows:
 def _appended_by_key(
     store: TableStore, data: Any, first: WriteContext, options: Mapping[str, str] | None
 ) -> Snapshot | None:
-    """`append` to a table whose keys may be in any partition. Where another commit has written some of the keys
-    meanwhile, they are looked for again. ``first``: the table as the rows are made to fit it."""
-    from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
-    from paimon_pyds.engine.cross_partition.upsert import GatheredRows, UnchangedKeys
+    """`append` to a table whose keys may be in any partition. ``first``: the table as the rows are made to fit it."""
+    from paimon_pyds.engine.cross_partition.upsert import GatheredRows
 
     rows = _Rows(data, None)
     try:
@@ -147,6 +148,17 @@ def _appended_by_key(
     except SchemaError as error:
         error.name_row(rows.taken)
         raise
+    with gathered:
+        return append_gathered(store, gathered, first, options)
+
+
+def append_gathered(
+    store: TableStore, gathered: GatheredRows, first: WriteContext, options: Mapping[str, str] | None
+) -> Snapshot | None:
+    """Append rows to a table whose keys may be in any partition. Where another commit has written some of the keys
+    meanwhile, they are looked for again. ``first``: the table as the rows were made to fit it."""
+    from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
+    from paimon_pyds.engine.cross_partition.upsert import UnchangedKeys
 
     def once(snapshot: Snapshot | None, retries: Retries) -> Snapshot | None:
         retries.go_by(first.options)
@@ -156,13 +168,12 @@ def _appended_by_key(
                 "the table's schema was changed by another commit meanwhile", path=store.root, hint="write again"
             )
         places = KeyPlaces.of(store, context, snapshot)
-        with phase("encoding", sorted=rows.taken):
+        with phase("encoding", sorted=gathered.rows):
             message = gathered.write(context, places)
         changes = RowChanges(Operation.WRITE, UnchangedKeys(places, [message]))
         return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
-    with gathered:
-        return on_newest(store, once, options)
+    return on_newest(store, once, options)
 
 
 def _written_by_key(

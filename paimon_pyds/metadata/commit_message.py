@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from paimon_pyds.metadata.manifest import DELETION_VECTORS, DataFile, FileKind, 
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.user_commits import CommitOnce
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +313,7 @@ class Changes:
         commit_user: name of the writer; with ``identifier`` it names the commit. Empty for a new unique name.
         watermark: event time in milliseconds; a snapshot's never goes back.
         properties: stored in the snapshots.
+        once: by which the commit is made once; its user and number are those above. None: it has no number.
     """
 
     increments: Sequence[Increment]
@@ -317,6 +321,7 @@ class Changes:
     identifier: int = BATCH_COMMIT_IDENTIFIER
     watermark: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    once: CommitOnce | None = None
 
 
 def increments_of(buckets: Sequence[BucketFiles]) -> tuple[Increment, Increment]:

@@ -12,6 +12,7 @@ may be able to write options too: with ``external-paths.trust-table`` false only
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -46,6 +47,7 @@ TRUST = f"{_EXTERNAL}trust-table"
 _OPTION = "data-file.external-paths"
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]+:")
 
+_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
 _JAVA_WHITESPACE = frozenset(
     map(chr, [*range(9, 14), *range(28, 33), 0x1680, *range(0x2000, 0x2007), 0x2008, 0x2009, 0x200A, 0x2028, 0x2029])
@@ -202,6 +204,16 @@ class TablePaths:
     def consumer(self, id_: str) -> str:
         """``consumer/consumer-ID``."""
         return f"{self.consumer_dir}/{checked_name('consumer-' + id_, 'consumer')}"
+
+    @property
+    def stream_writers_dir(self) -> str:
+        """Files of this package's; removals of orphan files, also Java Paimon's, leave the directory alone."""
+        return f"{self.branch_root}/stream-writer"
+
+    def stream_writer(self, user: str) -> str:
+        """``stream-writer/writer-USER``; of other users than short lower-case names the digest."""
+        name = user if _PLAIN_NAME.fullmatch(user) else hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
+        return f"{self.stream_writers_dir}/writer-{name}"
 
     @property
     def changelog_dir(self) -> str:

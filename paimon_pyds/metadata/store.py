@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.lazy_entries import KeepEntries
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
     from paimon_pyds.metadata.snapshot import SnapshotPublisher, TableServer
+    from paimon_pyds.metadata.user_commits import CommitOnce
     from paimon_pyds.storage.disk_cache import LocalCache
     from paimon_pyds.storage.remote import RequestCounts
 
@@ -79,6 +80,8 @@ class TableStore(SchemaStore):
         """The newest snapshot, when it was looked for last."""
         self.notes: dict[str, Any] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
+        self.once: CommitOnce | None = None
+        """The name of the next commit of rows, by which it is made once; it does not pickle."""
 
     def on_branch(self, branch: str) -> TableStore:
         """The store of a branch of the same table, whether or not it has a schema."""
@@ -113,11 +116,18 @@ class TableStore(SchemaStore):
         other._schemas_checked = False
         return other
 
+    def committing(self, once: CommitOnce) -> TableStore:
+        """The same table, whose next commit of rows has this name."""
+        other = self.again()
+        other.once = once
+        return other
+
     def counted(self) -> TableStore:
         """The same table, whose requests to a store are counted apart; on a local disk itself."""
         if self._sent is None:
             return self
         other = self._over(cast("Any", self.io).counted(), self.branch)
+        other.once = self.once
         other._schemas, other._schemas_checked = self._schemas, self._schemas_checked
         return other
 

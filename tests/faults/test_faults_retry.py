@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.base.options import TableOptions
-from paimon_pyds.engine.commit import Changes, commit, increments_of
-from paimon_pyds.engine.commit.earlier import committed_identifiers
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
@@ -134,14 +131,3 @@ def test_what_a_commit_asks_of_the_storage_does_not_grow_with_the_table(table: p
     for i in range(30):
         table.append(data(i))
     assert _requests(table, lambda t: t.append(data(1))) == few
-
-
-def test_looking_back_reads_no_more_than_it_has_to(table: pp.Table) -> None:
-    for i in range(30):
-        changes = Changes(increments_of(written(table, i).buckets), commit_user=f"user {i}", identifier=1)
-        commit(table._store, changes, TableOptions(table.options))
-    io = FaultyIO()
-    assert committed_identifiers(TableStore(io, table.path), "user 29", [1, 2]) == {1}
-    near = len(io.done)
-    assert committed_identifiers(TableStore(io, table.path), "user 26", [1, 2]) == {1}
-    assert near < len(io.done) - near < 30

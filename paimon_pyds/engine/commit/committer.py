@@ -84,12 +84,14 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
 def _committed(
     store: TableStore, changes: Changes, increments: Sequence[Increment], options: TableOptions
 ) -> Snapshot | None:
+    changes = _named(store, changes)
     if not changes.commit_user:
         prefix = options.get("commit.user-prefix")
         changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))
     published: Snapshot | None = None
     for increment in increments:
-        one = _Commit(store, replace(changes, increments=(increment,)), options)
+        once = None if increment.kind.keeps_rows else changes.once
+        one = _Commit(store, replace(changes, increments=(increment,), once=once), options)
         try:
             snapshot = one.run()
         except Exception as error:  # raised, it would make the caller remove the files, or write the rows again
@@ -102,6 +104,18 @@ def _committed(
                 remember(store, snapshot, one.changes)  # else the rows are what the next commit has to bring back
             published = snapshot
     return published
+
+
+def _named(store: TableStore, changes: Changes) -> Changes:
+    """Changes under the name that the next commit of rows has, if it has one, and that its compactions get, too."""
+    once = store.once
+    if once is None or changes.commit_user:
+        return changes
+    named = replace(changes, commit_user=once.commits.user, identifier=once.identifier)
+    if not once.is_done:
+        moves_rows = all(increment.kind.keeps_rows for increment in changes.increments)
+        return changes if moves_rows else replace(named, watermark=once.watermark, once=once)
+    return named if all(increment.kind.keeps_rows for increment in changes.increments) else changes
 
 
 def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
@@ -157,17 +171,24 @@ class _Commit:
                     self.again(retries)  # others were much faster: it has expired
                     continue
                 if snapshot is None:
-                    return landed
+                    return landed if landed is None else self.finished(landed)
+                if self.changes.once is not None:
+                    self.changes.once.begin(self.store, latest, self.earlier.paths)
                 published = publisher.publish(self.store, snapshot, latest)
             if not published:
                 self.clean()
             elif publisher.was_replaced(self.store, snapshot):
                 self.replaced = True  # the files stay: another commit may have built on them
             else:
-                return snapshot
+                return self.finished(snapshot)
             if self.replaced or not is_there(self.store, latest):
                 self.look_again(schema, retries)
             self.again(retries)
+
+    def finished(self, snapshot: Snapshot) -> Snapshot:
+        if self.changes.once is not None:
+            self.changes.once.finish(self.store, snapshot)
+        return snapshot
 
     def look_again(self, schema: TableSchema, retries: Retries) -> None:
         """Before a commit that may have been visible is made again: a rollback may have removed its files."""
@@ -203,6 +224,8 @@ class _Commit:
     # ------------------------------------------------------------------------------------------------------ build
 
     def build(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
+        if self.changes.once is not None:
+            self.changes.once.check(self.store, latest)
         if self.increment.guard is not None:
             self.increment.guard.check(latest, schema)
         base = ManifestReader(self.store).manifests(latest)

@@ -1,4 +1,4 @@
-"""What earlier commits did: whether the files of a commit are new to the table, and what a user has committed.
+"""What earlier commits did: whether the files of a commit are new to the table.
 
 A commit of unknown outcome is often tried again. Files can't be in a snapshot that was there before their writer had
 finished them (`WriteOrigin`), so only what was added since has to be looked at: nothing where no other commit came in
@@ -8,7 +8,7 @@ were written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from paimon_pyds.base.arrays import pc
@@ -21,9 +21,6 @@ from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import requests_at_once
-
-_AT_ONCE = 64
-"""Snapshots that are read at once, at most."""
 
 _PARALLEL_LOOKUPS = 16
 """Files from which their existence is checked in parallel, and the number of threads on a local disk."""
@@ -56,6 +53,11 @@ class EarlierCommits:
         self._origins = [o for o in origins if o is not None]
         oldest = None if None in origins else min(self._origins, key=lambda o: o.snapshot_id, default=None)
         self._since = (0, "") if oldest is None else (oldest.snapshot_id, oldest.delta_manifest_list)
+
+    @property
+    def paths(self) -> list[str]:
+        """The new data files."""
+        return [*self._paths.values()]
 
     def check_table(self) -> None:
         """Raise CommitConflictError unless the files were written by schemas of the table that is there now."""
@@ -197,32 +199,3 @@ def _all_paths(store: TableStore, schema: TableSchema, increment: Increment) -> 
         for entry in batch.select(["partition", "bucket", "file_name", "external_path"]).to_pylist():
             directory = partition_directory(schema, entry.pop("partition"))
             yield paths.data_file(directory, **entry)
-
-
-def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iterable[int]) -> set[int]:
-    """Those of the identifiers that a user has committed already.
-
-    A user's identifiers grow, so all up to that of its latest snapshot are committed. The result is empty if that one
-    has expired. A commit that ended between its append and its compaction counts: its append is there.
-
-    ``commit_user``: as in `Changes.commit_user`. ``identifiers``: as in `Changes.identifier`.
-    """
-    latest = latest_snapshot_of_user(store, commit_user)
-    return set() if latest is None else {i for i in identifiers if i <= latest.commit_identifier}
-
-
-def latest_snapshot_of_user(store: TableStore, commit_user: str) -> Snapshot | None:
-    """A user's latest snapshot; None if it has no snapshot, or all have expired.
-
-    Snapshots are read from the latest one back, more at once the longer it takes.
-    """
-    last, count = store.latest_snapshot_id(), 1
-    while last is not None and last > 0:
-        found = store.snapshots_between(last - count + 1, last)
-        for snapshot in reversed(found):
-            if snapshot.commit_user == commit_user:
-                return snapshot
-        if not found:
-            break
-        last, count = last - count, min(2 * count, _AT_ONCE)
-    return None

@@ -68,26 +68,37 @@ class GatheredRows:
         StorageError: the local disk is full.
     """
 
-    def __init__(self, context: WriteContext, batches: Iterable[pa.RecordBatch]) -> None:
-        options, incoming = context.options, IncomingRows(context)
+    def __init__(self, context: WriteContext, batches: Iterable[pa.RecordBatch] = ()) -> None:
+        options, self._incoming = context.options, IncomingRows(context)
         self._keys = tuple(context.schema.field(name) for name in context.schema.primary_keys)
         codec = spill_codec(str(options.get("spill-compression")))
         spec = SortSpec(self._keys, buffer=int(options.get("write-buffer-size")), compression=codec)
         self._sorter = RowSorter(spec, SortKeys("order"), stays=True)
+        self.rows = 0
+        """How many there are."""
         try:
             for batch in batches:
-                fitting = incoming.conform(batch)
-                if fitting.num_rows:
-                    self._sorter.add(fitting)
+                self.add(batch)
         except BaseException:
             self._sorter.close()
             raise
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take more rows; before `write`. Raises as the class does."""
+        fitting = self._incoming.conform(batch)
+        if fitting.num_rows:
+            self._sorter.add(fitting)
+            self.rows += fitting.num_rows
+
+    def close(self) -> None:
+        """Remove what is spilled."""
+        self._sorter.close()
 
     def __enter__(self) -> GatheredRows:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._sorter.close()
+        self.close()
 
     def write(self, context: WriteContext, places: KeyPlaces, task: int | None = None) -> CommitMessage:
         """Write the rows to where their keys are.

@@ -37,6 +37,7 @@ from paimon_pyds.metadata.changelogs import (
 from paimon_pyds.metadata.intents import begin_expiry, expiring_before, finish_expiry, rolling_back_to, withdraw
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.metadata.user_commits import settle_expiring
 from paimon_pyds.ops.maintenance.references import (
     Reference,
     ReferencedFiles,
@@ -246,6 +247,7 @@ def _expire_some(
                 store.write_earliest_hint(earliest)
                 withdraw(store, intent)
                 continue
+            settle_expiring(store, gone)
             _remove(removal, gone, how)
             finish_expiry(store, end.id)
         return removal.summary(snapshots=len(gone)), end.id

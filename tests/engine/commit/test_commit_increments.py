@@ -1,4 +1,4 @@
-"""Messages that hold more than new files: compactions, changelogs, index files; and who has committed what."""
+"""Messages that hold more than new files: compactions, changelogs, index files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pyroaring import BitMap
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.row import EMPTY_ROW
-from paimon_pyds.engine.commit import Changes, Increment, commit, increments_of
-from paimon_pyds.engine.commit.earlier import committed_identifiers, latest_snapshot_of_user
+from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError
 from paimon_pyds.metadata.commit_message import CommitMessage, IndexIncrement
@@ -200,34 +199,11 @@ def test_no_file_that_is_gone_gets_a_vector(vectors: pp.Table) -> None:
     assert ids_of(vectors) == [7]
 
 
-# -------------------------------------------------------------------------------------------------- by user and number
+# ---------------------------------------------------------------------------------------------------------- no changes
 
 
-def _commit_as(table: pp.Table, user: str, identifier: int, *ids: int) -> Snapshot | None:
-    changes = Changes(increments_of(written(table, *ids).buckets), commit_user=user, identifier=identifier)
-    return commit(table._store, changes, TableOptions(table.options))
-
-
-def test_what_a_user_has_committed_is_looked_up(table: pp.Table) -> None:
-    store = table._store
-    assert committed_identifiers(store, "ann", [1, 2, 3]) == set()
-    first = _commit_as(table, "ann", 2, 10)
-    for i in range(9):
-        _commit_as(table, "bob", i + 1, 20 + i)
-    second = _commit_as(table, "ann", 5, 11)
-    assert (latest_snapshot_of_user(store, "ann"), latest_snapshot_of_user(store, "eve")) == (second, None)
-    assert committed_identifiers(store, "ann", [1, 2, 4, 5, 6, 9]) == {1, 2, 4, 5}
-    assert committed_identifiers(store, "bob", range(20)) == set(range(10))
-    assert first is not None and second is not None
-    for id_ in range(1, second.id):
-        Path(store.paths.snapshot(id_)).unlink()
-    assert committed_identifiers(store, "bob", [1, 2]) == set()
-    assert committed_identifiers(store, "ann", [5, 6]) == {5}
-
-
-def test_an_empty_table_has_no_commits(tmp_path: Path) -> None:
+def test_nothing_to_commit_makes_no_snapshot(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", SCHEMA)
-    assert committed_identifiers(table._store, "ann", [1]) == set()
     assert commit(table._store, Changes([Increment(), Increment(kind=CommitKind.COMPACT)]), TableOptions({})) is None
 
 
