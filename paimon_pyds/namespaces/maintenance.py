@@ -269,7 +269,7 @@ class Maintenance(Namespace):
         Raises:
             CorruptFileError: a consumer's file has no number.
         """
-        from paimon_pyds.ops.maintenance.references import consumers
+        from paimon_pyds.metadata.consumers import consumers
 
         return consumers(self._store)
 

@@ -1,4 +1,4 @@
-"""Consumers: how far streaming readers of other engines have come. Snapshots that a consumer has yet to read don't
+"""Consumers: how far streaming readers have come. Snapshots that a consumer has yet to read don't
 expire, so a consumer that will never come back has to be removed, by its age or by hand.
 
 Setting back a position writes it first, and then checks that its snapshot stays; expiry announces itself first and then
@@ -11,20 +11,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from paimon_pyds.base.options.option import integer, text
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
+from paimon_pyds.metadata.consumers import consumer_names, consumer_others, consumer_position, write_consumer
 from paimon_pyds.metadata.intents import expiring_before
-from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.expire import maintenance_options
-from paimon_pyds.ops.maintenance.references import consumer_names, consumer_position
 from paimon_pyds.ops.maintenance.removal import RemovalSummary, delete_files
-
-_NEXT = "nextSnapshot"
 
 
 def expire_consumers(store: TableStore, age_ms: int) -> None:
@@ -52,10 +47,9 @@ def reset_consumer(
     known = consumer_names(store)
     if not text("name", name).strip():
         raise OptionError("a consumer needs a name", hint=suggest(name, known, "consumers"))
-    path, before, others = store.paths.consumer(name), None, dict[str, Any]()
+    path, before, others = store.paths.consumer(name), None, consumer_others(store, name)
     with suppress(FileNotFoundError, CorruptFileError):  # a damaged file is written anew, or forgotten
         before = consumer_position(store, name)
-        others = store.parse_file(path, lambda data, at: JsonObject(data, at).others((_NEXT,)))
     if next_snapshot is None:
         if name not in known:
             what = f"there is no consumer {name!r:.100}"
@@ -66,17 +60,13 @@ def reset_consumer(
     position = integer("next_snapshot", next_snapshot)
     _check_there(store, position)
     if not dry_run:
-        store.io.replace(path, _position(position, others))
+        write_consumer(store, name, position, others)
         try:
             _check_there(store, position)
         except SnapshotNotFoundError:
-            store.io.delete([path]) if before is None else store.io.replace(path, _position(before, others))
+            store.io.delete([path]) if before is None else write_consumer(store, name, before, others)
             raise
     return before
-
-
-def _position(next_snapshot: int, others: Mapping[str, Any]) -> bytes:
-    return to_java_json({_NEXT: next_snapshot, **others}).encode()
 
 
 def _check_there(store: TableStore, id_: int) -> None:

@@ -34,6 +34,7 @@ from paimon_pyds.metadata.changelogs import (
     write_changelog,
     write_changelog_hint,
 )
+from paimon_pyds.metadata.consumers import consumers
 from paimon_pyds.metadata.intents import begin_expiry, expiring_before, finish_expiry, rolling_back_to, withdraw
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
@@ -41,7 +42,6 @@ from paimon_pyds.metadata.user_commits import settle_expiring
 from paimon_pyds.ops.maintenance.references import (
     Reference,
     ReferencedFiles,
-    consumers,
     references_elsewhere,
     settling,
     tag_references,

@@ -25,6 +25,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.metadata.changelogs import changelog_ids
+from paimon_pyds.metadata.consumers import consumer_names
 from paimon_pyds.metadata.intents import begin_purge, is_forwarded_now, is_rolled_back_now, withdraw
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
@@ -33,7 +34,7 @@ from paimon_pyds.ops.maintenance.branches import check_unnamed, delete_branch
 from paimon_pyds.ops.maintenance.drop_partitions import truncate
 from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options, merged
 from paimon_pyds.ops.maintenance.orphans import remove_orphan_files
-from paimon_pyds.ops.maintenance.references import Reference, ReferencedFiles, consumer_names, references_of_table
+from paimon_pyds.ops.maintenance.references import Reference, ReferencedFiles, references_of_table
 from paimon_pyds.ops.maintenance.removal import RemovalSummary, delete_files, removal_of
 from paimon_pyds.ops.maintenance.tags import delete_tag
 

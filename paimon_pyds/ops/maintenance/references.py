@@ -17,7 +17,6 @@ from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.errors import CommitError, NotFoundError, SnapshotNotFoundError, TagNotFoundError
 from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, changelogs, changes_of, is_delta
 from paimon_pyds.metadata.intents import expiring_before
-from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, ManifestFile, live_entries
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
@@ -159,32 +158,6 @@ def is_expiring(store: TableStore, reference: Reference) -> bool:
         return False
     branch, id_ = store.on_branch(reference.branch), reference.snapshot.id
     return not branch.snapshot_exists(id_) or expiring_before(branch) > id_
-
-
-def consumers(store: TableStore) -> dict[str, int]:
-    """The number of the snapshot that each streaming reader of a branch reads next, by its id.
-
-    Raises CorruptFileError for a file that does not say it.
-    """
-    found = {}
-    for id_ in consumer_names(store):
-        with suppress(FileNotFoundError):  # removed since it was listed
-            found[id_] = consumer_position(store, id_)
-    return found
-
-
-def consumer_names(store: TableStore) -> list[str]:
-    """The ids of the streaming readers of a branch, also of those whose files are damaged."""
-    files = (status.name for status in store.io.list(store.paths.consumer_dir) if not status.is_dir)
-    return sorted(name.removeprefix("consumer-") for name in files if name.startswith("consumer-"))
-
-
-def consumer_position(store: TableStore, id_: str) -> int:
-    """The snapshot that a streaming reader reads next. Raises FileNotFoundError; CorruptFileError for a file that does
-    not say it."""
-    return store.parse_file(
-        store.paths.consumer(id_), lambda data, path: JsonObject(data, path).integer("nextSnapshot")
-    )
 
 
 def has_changelog(store: TableStore, snapshot: Snapshot) -> bool:

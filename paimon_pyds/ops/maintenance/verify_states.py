@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paimon_pyds.metadata.changelogs import changelog_ids, is_delta
+from paimon_pyds.metadata.consumers import consumer_names, consumer_position
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.manifest import HASH, IndexEntry, ManifestFile
 from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list
@@ -16,7 +17,7 @@ from paimon_pyds.metadata.schema import TableSchema, parse_schema
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.findings import Findings
-from paimon_pyds.ops.maintenance.references import Reference, consumer_names, consumer_position
+from paimon_pyds.ops.maintenance.references import Reference
 from paimon_pyds.ops.maintenance.tags import tag_times
 
 

@@ -27,6 +27,7 @@ from paimon_pyds.base.zones import local_clock_ms
 from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.engine.scan.travel import TableState, scan_options
 from paimon_pyds.errors import OptionError, suggest
+from paimon_pyds.metadata.consumers import consumers
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.manifest import GlobalIndex
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -35,7 +36,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.statistics import parsed_statistics
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.ops.maintenance.references import consumers
 from paimon_pyds.ops.maintenance.tags import tag_times
 from paimon_pyds.ops.system.file_tables import (
     FILE_INDEXES,

@@ -1,0 +1,54 @@
+"""Consumers: streaming readers with stored progress. ``consumer/consumer-ID`` is a JSON object; its ``nextSnapshot`` is
+the first snapshot that the reader still needs.
+
+Source: Java Paimon 1.4, classes Consumer and ConsumerManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.metadata.store import TableStore
+
+_NEXT = "nextSnapshot"
+
+
+def consumers(store: TableStore) -> dict[str, int]:
+    """The number of the snapshot that each streaming reader of a branch reads next, by its id.
+
+    Raises CorruptFileError for a file that does not say it.
+    """
+    found = {}
+    for id_ in consumer_names(store):
+        with suppress(FileNotFoundError):  # removed since it was listed
+            found[id_] = consumer_position(store, id_)
+    return found
+
+
+def consumer_names(store: TableStore) -> list[str]:
+    """The ids of the streaming readers of a branch, also of those whose files are damaged."""
+    files = (status.name for status in store.io.list(store.paths.consumer_dir) if not status.is_dir)
+    return sorted(name.removeprefix("consumer-") for name in files if name.startswith("consumer-"))
+
+
+def consumer_position(store: TableStore, id_: str) -> int:
+    """The snapshot that a streaming reader reads next. Raises FileNotFoundError; CorruptFileError for a file that does
+    not say it."""
+    return store.parse_file(store.paths.consumer(id_), lambda data, path: JsonObject(data, path).integer(_NEXT))
+
+
+def consumer_others(store: TableStore, id_: str) -> Mapping[str, Any]:
+    """The members of a reader's file that this version does not know; none where the file is absent or damaged."""
+    with suppress(FileNotFoundError, CorruptFileError):
+        return store.parse_file(store.paths.consumer(id_), lambda data, at: JsonObject(data, at).others((_NEXT,)))
+    return {}
+
+
+def write_consumer(store: TableStore, id_: str, next_snapshot: int, others: Mapping[str, Any] | None = None) -> None:
+    """Store which snapshot a streaming reader reads next. ``others``: further members of its file."""
+    content = to_java_json({_NEXT: next_snapshot, **(others or {})})
+    store.io.replace(store.paths.consumer(id_), content.encode())
