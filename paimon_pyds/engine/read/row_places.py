@@ -26,7 +26,7 @@ def groups_of(spec: ReadSpec, files: Iterable[PlannedFile]) -> Iterator[Sequence
 def read_files(spec: ReadSpec, files: Iterable[PlannedFile]) -> Iterator[pa.RecordBatch]:
     """Surviving rows of files, in their order. Arguments and errors as `read_file`."""
     for group in groups_of(spec, files):
-        for batch, _ in _read(spec, group):
+        for batch, _ in read_group(spec, group):
             yield batch
 
 
@@ -42,7 +42,7 @@ def read_places(
     for group in groups_of(spec, files):
         own = range(done, done + len(group)) if numbers is None else numbers[done : done + len(group)]
         done += len(group)
-        for batch, which in _read(spec, group):
+        for batch, which in read_group(spec, group):
             last = batch.num_columns - 1
             places = places_of(batch) + (np.array(own, np.int64)[which] << _ROW_BITS)
             yield batch.set_column(last, batch.schema.field(last), from_numpy(places))
@@ -69,6 +69,9 @@ def places_in_files(rows: Sequence[BitMap]) -> Int64s:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def _read(spec: ReadSpec, group: Sequence[PlannedFile]) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+def read_group(
+    spec: ReadSpec, group: Sequence[PlannedFile], batch_rows: int = DEFAULT_BATCH_ROWS
+) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+    """Surviving rows of a group of `groups_of`, with the number of the file of each row, counted from 0."""
     traces = [FileTrace(file.path, file.row_count) for file in group]
-    return read_numbered(spec, group, traces, DEFAULT_BATCH_ROWS)
+    return read_numbered(spec, group, traces, batch_rows)

@@ -22,6 +22,7 @@ class ScanRequest:
         between: read what some snapshots added, or leave out the files of an older state, instead of reading the state
             whole.
         read_optimized: read what compactions left on the highest level only, where rows have versions.
+        least_level: the lowest level that is read of a table with a primary key; None as its options say.
         zone: the time zone of casts of columns that were given another type; None refuses those that depend on one.
         explain: note which step left out which file, and what indexes said.
     """
@@ -35,6 +36,7 @@ class ScanRequest:
     top_n: TopN | None = None
     between: Incremental | None = None
     read_optimized: bool = False
+    least_level: int | None = None
     zone: str | None = None
     explain: bool = False
 

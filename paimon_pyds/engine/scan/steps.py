@@ -99,7 +99,9 @@ def visible(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
     levels = to_numpy(entries.column("level"))
     if request.read_optimized:
         keep &= levels == highest_level(request.options)
-    if hides_level_0(request.options) and not _shows_level_0(planner):
+    if request.least_level is not None:
+        keep &= levels >= request.least_level
+    elif hides_level_0(request.options) and not _shows_level_0(planner):
         keep &= levels > 0
     if keep.all():
         return entries

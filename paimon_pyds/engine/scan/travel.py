@@ -24,7 +24,7 @@ reads of Java 1.4, which allows one state only; here a state that a scan names t
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Literal, TypeAlias
 
@@ -214,24 +214,23 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
 def _additions(store: TableStore, first: int, last: int, mode: str) -> Additions:
     """Of snapshots from ``first`` to ``last``, those that count."""
     changelog = mode == "changelog"
-    snapshots = _changing(store, first, last, changelog)
+    snapshots = changing(store, first, last, changelog)
     if changelog:
         return Additions(tuple(s for s in snapshots if s.commit_kind is not CommitKind.OVERWRITE), changelog=True)
     return Additions(tuple(s for s in snapshots if s.commit_kind is CommitKind.APPEND))
 
 
-def _changing(store: TableStore, first: int, last: int, changelog: bool) -> Iterator[Snapshot]:
-    """Snapshots, or the changelogs that they left when they expired. Raises SnapshotNotFoundError."""
-    left: Mapping[int, Snapshot] = {}
-    for id_ in range(first, last + 1):
-        try:
-            found = left.get(id_) or store.snapshot(id_)
-        except SnapshotNotFoundError:
-            left = _left_changelogs(store, id_, last, changelog)
-            if id_ not in left:
-                raise
-            found = left[id_]
-        yield found
+def changing(store: TableStore, first: int, last: int, changelog: bool) -> list[Snapshot]:
+    """The snapshots from one number to another, or the changelogs that they left when they expired.
+
+    ``changelog``: whether changelogs are read of them; else changelogs count that are deltas.
+    Raises SnapshotNotFoundError: one of them is gone.
+    """
+    found = {snapshot.id: snapshot for snapshot in store.snapshots_among(range(first, last + 1))}
+    gaps = [id_ for id_ in range(first, last + 1) if id_ not in found]
+    if gaps:
+        found.update(_left_changelogs(store, gaps[0], gaps[-1], changelog))
+    return [found.get(id_) or store.snapshot(id_) for id_ in range(first, last + 1)]
 
 
 def _left_changelogs(store: TableStore, first: int, last: int, changelog: bool) -> dict[int, Snapshot]:

@@ -1,0 +1,430 @@
+"""ChangeStream: the changes of a table from one position to another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import DataField, fields_named
+from paimon_pyds.engine.scan.request import ScanRequest
+from paimon_pyds.engine.scan.result import pack
+from paimon_pyds.engine.scan.travel import TableState
+from paimon_pyds.engine.stream.history import History
+from paimon_pyds.engine.stream.options import StreamOptions
+from paimon_pyds.engine.stream.plans import PlannedChanges, planned_changes, planned_state, state_request
+from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
+from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit
+from paimon_pyds.engine.stream.start import starting_position
+from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError, UnknownColumnError, suggest
+from paimon_pyds.metadata.consumers import consumer_others, write_consumer
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.split import PlannedFile, Split
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.sql.predicate.tree import Const, Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far `ChangeStream.end` goes at once. All are soft: at least one split or snapshot is taken, whatever it has.
+
+    Attributes:
+        max_files, max_bytes, max_rows: of files, before a filter; None for no limit.
+        min_rows: wait until there are that many rows.
+        max_delay_ms: wait no longer than this for ``min_rows``, in milliseconds.
+    """
+
+    max_files: int | None = None
+    max_bytes: int | None = None
+    max_rows: int | None = None
+    min_rows: int | None = None
+    max_delay_ms: int | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether files have to be counted."""
+        return any(limit is not None for limit in (self.max_files, self.max_bytes, self.max_rows, self.min_rows))
+
+
+NO_LIMITS = Limits()
+
+
+class ChangeStream:
+    """The changes of a table, and first its state if the start says so.
+
+    Planning is separate from reading: `end` says how far a next step goes, `splits` what it reads. Positions are all
+    that is remembered; a stream of another process goes on from one.
+
+    Args:
+        store: the table, of the branch to read; ``branch`` among the options names another.
+        where: Spark SQL text, or a predicate; it acts on each row of a change by itself.
+        columns: names of the columns to return, in this order; all when None.
+        options: Paimon's options of streams, and ``timezone`` for literals without a zone.
+        kind_column: the name of a column of row kinds, which comes first; None for rows without kinds.
+        other_kinds: what to do with rows of other kinds than +I where there is no such column: ``refuse`` or ``drop``.
+        schema_id: read by the columns of this schema; the newest when None. `StreamPosition.schema` has that of the
+            start.
+
+    Raises:
+        OptionError: an unknown or contradictory option.
+        PredicateError, SchemaError: a condition that does not parse, a column that does not exist.
+        UnsupportedError: a table, or an option, of which there are no streams.
+    """
+
+    def __init__(  # noqa: PLR0913 - named arguments that users type
+        self,
+        store: TableStore,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        kind_column: str | None = None,
+        other_kinds: str = "refuse",
+        schema_id: int | None = None,
+    ) -> None:
+        given = dict(options or {})
+        branch = str(given.pop("branch", store.branch))
+        self._store = store if branch == store.branch else store.for_branch(branch)
+        latest = self._store.latest_schema()
+        self.options = StreamOptions(latest, given, store.root)
+        self.schema: TableSchema = latest if schema_id is None else self._schema(schema_id)
+        """The columns that are read."""
+        if other_kinds not in ("refuse", "drop"):
+            raise OptionError(f"other_kinds is refuse or drop, not {other_kinds!r:.80}")
+        fields = tuple(self._field(name) for name in columns) if columns is not None else self.schema.fields
+        if kind_column is not None and any(field.name.lower() == kind_column.lower() for field in self.schema.fields):
+            raise SchemaError(f"the table has a column {kind_column!r}: row kinds need another name")
+        self.rows = ChangeRows(fields, kind_column, other_kinds == "drop")
+        """What the rows of the result are made of."""
+        self._request = ScanRequest(
+            state=TableState(None, self.schema),
+            predicate=self._bound(where),
+            fields=fields,
+            options=self.options.all,
+            zone=self.options.zone,
+        )
+        self._changelog = bool(self.schema.primary_keys) and self._option("changelog-producer") != "none"
+        self._overwrites = self._option(
+            "streaming-read-overwrite" if self.schema.primary_keys else "streaming-read-append-overwrite"
+        )
+        self._history = History(self._store, changelog=self._changelog)
+        self._misfits: dict[int, SchemaError | None] = {}
+        self._moved_at: float | None = None
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches that splits give."""
+        return self.rows.arrow_schema
+
+    @property
+    def root(self) -> str:
+        """The table's path."""
+        return self._store.root
+
+    def start(self) -> StreamPosition:
+        """Where the options say that the stream starts. Raises as `start.resolve_start`."""
+        self._begin()
+        return starting_position(self._store, self._store.latest_schema(), self.options)
+
+    # ------------------------------------------------------------------------------------ how far
+
+    def end(
+        self, position: StreamPosition, limits: Limits = NO_LIMITS, newest: StreamPosition | None = None
+    ) -> StreamPosition:
+        """The position up to which a next step reads; ``position`` itself while there is nothing new.
+
+        A call without news costs one small request.
+
+        Args:
+            position: where the step begins.
+            limits: how much it reads.
+            newest: where the stream ends for now, a result of this method: not to go beyond it.
+
+        Raises:
+            SnapshotNotFoundError: the next snapshot has expired, the table was rolled back behind the position, or it
+                was created anew.
+            SchemaError: the next snapshot has dropped a column that is read, or given it another type.
+        """
+        self._begin()
+        if newest is not None and newest.place <= position.place:
+            return position
+        taken = _Taken(limits)
+        reached = self._state_end(position, taken)
+        if not reached.reads_state:
+            reached = self._changes_end(position, reached, taken, None if newest is None else newest.next - 1)
+        if reached == position:
+            return position
+        if taken.waits(self._moved_at):
+            return position
+        self._moved_at = time.monotonic()
+        return reached
+
+    def is_finished(self, position: StreamPosition) -> bool:
+        """Whether the stream ends here: the next snapshot has a later watermark than ``scan.bounded.watermark``, or the
+        state that it started with has."""
+        bound = self._option("scan.bounded.watermark")
+        if bound is None or position.reads_state:
+            return False
+        ids = [position.next]
+        if position.first == "full" and position.next == position.start + 1:
+            ids.append(position.start)
+        return any(self._is_beyond(snapshot, bound) for snapshot in self._store.snapshots_among(ids))
+
+    def _state_end(self, position: StreamPosition, taken: _Taken) -> StreamPosition:
+        """How far the state is read that the stream starts with; the position itself where it is not there yet, or
+        read already."""
+        if not position.reads_state:
+            return position
+        snapshot = self._first_snapshot(position)
+        if snapshot is None:
+            return position
+        if not taken.limits.counts:
+            return position.after(snapshot)
+        planned = self._state(position, snapshot)
+        number = position.splits
+        while number < len(planned.splits):
+            split = planned.splits[number]
+            if not taken.take(len(split.files), split.size, split.row_count):
+                return position.inside(number, 0, planned.digest())
+            number += 1
+        return position.after(snapshot)
+
+    def _changes_end(
+        self, position: StreamPosition, reached: StreamPosition, taken: _Taken, last: int | None
+    ) -> StreamPosition:
+        bound, delay = self._option("scan.bounded.watermark"), self._option("streaming.read.snapshot.delay")
+        if bound is not None and self.is_finished(reached):
+            return reached
+        for snapshot in self._history.following(reached, last):
+            if bound is not None and self._is_beyond(snapshot, bound):
+                break
+            if delay is not None and snapshot.time_millis > time.time() * 1000 - delay:
+                break
+            misfit = self._misfit(snapshot.schema_id)
+            if misfit is not None:
+                if reached == position:
+                    raise misfit
+                break
+            if taken.limits.counts and not taken.take(*self._weight(snapshot)):
+                break
+            reached = reached.after(snapshot)
+        return reached
+
+    def _weight(self, snapshot: Snapshot) -> tuple[int, int, int]:
+        """The files, bytes and rows that a snapshot brings."""
+        files = size = rows = 0
+        for planned in planned_changes(
+            self._store, replace(self._request, predicate=Const.TRUE), [snapshot],
+            changelog=self._changelog, overwrites=self._overwrites,
+        ):  # fmt: skip
+            files += len(planned.files)
+            size += sum(file.size for file in planned.files)
+            rows += sum(file.row_count for file in planned.files)
+        return files, size, rows
+
+    def _is_beyond(self, snapshot: Snapshot, bound: int) -> bool:
+        return snapshot.watermark is not None and snapshot.watermark > bound
+
+    # ------------------------------------------------------------------------------------ what is read
+
+    def splits(self, start: StreamPosition, end: StreamPosition, *, by_bucket: bool = False) -> list[ChangeSplit]:
+        """What a step reads; of equal positions nothing, without a request.
+
+        Args:
+            start: where it begins; not inside of the rows of a snapshot or split.
+            end: a later position of the same stream.
+            by_bucket: in a table with a primary key, all changes of a bucket are in one split, in the order of
+                snapshots, so that splits may be read side by side; else splits follow one another in that order.
+
+        Raises:
+            OptionError: the positions are of different streams, or not in this order.
+            SnapshotNotFoundError, SchemaError: as `end`.
+        """
+        if start == end:
+            return []
+        if start.rows or end.rows:
+            raise OptionError("a position inside of a snapshot's rows is for table.follow only")
+        found = []
+        for planned in self.plans(start, end):
+            keyed = by_bucket and planned.kind is None
+            found += [ChangeSplit(*part, planned.kind, self.rows) for part in self._packed(planned, keyed)]
+        return found
+
+    def plans(self, start: StreamPosition, end: StreamPosition) -> Iterator[PlannedChanges]:
+        """The same as plans, one after the other; the state that the stream starts with is the first."""
+        self._begin()
+        same = (start.table, start.start, start.first) == (end.table, end.start, end.first)
+        if not same or start.place > end.place:
+            raise OptionError("the positions are not of one stream, or the end comes before the start")
+        if start.reads_state:
+            snapshot = self._first_snapshot(start)
+            if snapshot is None:
+                raise SnapshotNotFoundError(f"there is no snapshot {start.start} yet", path=self.root)
+            planned = self._state(start, snapshot)
+            last = end.splits if end.reads_state else len(planned.splits)
+            yield replace(planned, splits=planned.splits[start.splits : last])
+            if end.reads_state:
+                return
+            start = start.after(snapshot)
+        if end.next > start.next:
+            snapshots = self._history.between(start, end.next - 1)
+            if end.last and snapshot_identity(snapshots[-1]) != end.last:
+                raise self._history.rolled_back(end, end.next - 2)
+            for snapshot in snapshots:
+                if (misfit := self._misfit(snapshot.schema_id)) is not None:
+                    raise misfit
+            yield from planned_changes(
+                self._store, self._request, snapshots, changelog=self._changelog, overwrites=self._overwrites
+            )
+
+    def _state(self, position: StreamPosition, snapshot: Snapshot) -> PlannedChanges:
+        """The state that the stream starts with. Raises OptionError: the position is inside, and counts in others."""
+        planned = planned_state(self._store, state_request(self._request, snapshot), position.created)
+        if position.plan and position.plan != planned.digest():
+            raise OptionError(
+                f"the stream was left inside of the state of snapshot {snapshot.id}, which is read in other splits now",
+                path=self.root,
+                hint="go on with the filter and the options that it had, until that state is read",
+            )
+        return planned
+
+    def _packed(self, planned: PlannedChanges, keyed: bool) -> Iterator[tuple[Split, tuple[int, ...]]]:
+        """The files in splits of about ``source.split.target-size``."""
+        if len(planned.splits) > 1 or len(planned.snapshots) <= 1:
+            for split in planned.splits:
+                yield split, planned.snapshots
+            return
+        size, cost = self._option("source.split.target-size"), self._option("source.split.open-file-cost")
+        number_of = dict(zip(planned.files, planned.snapshots, strict=True))
+        files = list(planned.files)
+        groups = pack(files, size, cost)
+        if keyed:
+            files.sort(key=lambda file: file.bucket_id)
+            groups = _whole_buckets(files, size, cost)
+        for group in groups:
+            yield Split.of(planned.spec, group), tuple(number_of[file] for file in group)
+
+    def _first_snapshot(self, position: StreamPosition) -> Snapshot | None:
+        """The snapshot whose state the stream starts with; None where it is not there yet."""
+        if position.tag:
+            snapshot = self._store.tag(position.tag)
+        else:
+            found = self._history.following(replace(position, last=""), position.start)
+            if not found:
+                return None
+            snapshot = found[0]
+        if position.last and snapshot_identity(snapshot) != position.last:
+            raise self._history.rolled_back(position, position.start - 1)
+        return snapshot
+
+    # ------------------------------------------------------------------------------------ progress
+
+    def confirm(self, position: StreamPosition) -> None:
+        """Say that all up to a position is processed: the consumer of ``consumer-id``, if any, stores it. Inside of the
+        state that the stream starts with nothing is stored, as a consumer could not go on from there."""
+        consumer = self._option("consumer-id")
+        if consumer is not None and not position.reads_state:
+            write_consumer(self._store, consumer, position.next, consumer_others(self._store, consumer))
+
+    # ------------------------------------------------------------------------------------ helpers
+
+    def _begin(self) -> None:
+        self._store = self._history.store = self._store.again()
+
+    def _option(self, key: str) -> Any:
+        return self.options.all.get(key)
+
+    def _schema(self, id_: int) -> TableSchema:
+        return self._store.schema(id_)
+
+    def _field(self, name: str) -> DataField:
+        found = fields_named(name, self.schema.fields)
+        if len(found) == 1:
+            return found[0]
+        raise UnknownColumnError(
+            f"the table has no column {name!r}", hint=suggest(name, self.schema.field_names, "its columns")
+        )
+
+    def _bound(self, where: str | Predicate | None) -> Predicate:
+        if where is None or (isinstance(where, str) and not where.strip()):
+            return Const.TRUE
+        if isinstance(where, str):
+            from paimon_pyds.sql.expression.condition import bind_filter
+
+            return bind_filter(where, self.schema.fields, timezone=self.options.zone)
+        from paimon_pyds.sql.predicate.bind import bind
+
+        return bind(where, self.schema.fields, timezone=self.options.zone)
+
+    def _misfit(self, schema_id: int) -> SchemaError | None:
+        """The error for a snapshot whose schema lacks a column that is read, or has it with another type."""
+        if schema_id <= self.schema.id:
+            return None
+        if schema_id not in self._misfits:
+            self._misfits[schema_id] = self._compared(self._schema(schema_id))
+        return self._misfits[schema_id]
+
+    def _compared(self, newer: TableSchema) -> SchemaError | None:
+        by_id = {field.id: field for field in newer.fields}
+        for field in dict.fromkeys((*self.rows.fields, *self._request.filter_fields)):
+            other = by_id.get(field.id)
+            if other is None:
+                what = "was dropped"
+            elif other.type.with_nullable(True) != field.type.with_nullable(True):
+                what = f"has the type {other.type} now, and had {field.type}"
+            else:
+                continue
+            return SchemaError(
+                f"column {field.name} {what} (schema {newer.id}), while the stream reads it by schema {self.schema.id}",
+                path=self.root,
+                hint="start a new stream with scan.snapshot-id, from the snapshot after the stream's position, which "
+                "reads the new columns; a stream of other columns goes on",
+            )
+        return None
+
+
+class _Taken:
+    """What a step has taken so far."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._totals = [0, 0, 0]
+        self._any = False
+
+    def take(self, *amounts: int) -> bool:
+        """Take files, bytes and rows, unless they go beyond a limit; the first are always taken."""
+        totals = [total + amount for total, amount in zip(self._totals, amounts, strict=True)]
+        most = (self.limits.max_files, self.limits.max_bytes, self.limits.max_rows)
+        if self._any and any(limit is not None and total > limit for total, limit in zip(totals, most, strict=True)):
+            return False
+        self._totals, self._any = totals, self._any or any(amounts)
+        return True
+
+    def waits(self, moved_at: float | None) -> bool:
+        """Whether there are too few rows for a step now."""
+        least, delay = self.limits.min_rows, self.limits.max_delay_ms
+        if least is None or self._totals[2] >= least or moved_at is None:
+            return False
+        return delay is None or (time.monotonic() - moved_at) * 1000 < delay
+
+
+def _whole_buckets(files: Sequence[PlannedFile], size: int, cost: int) -> Iterator[list[PlannedFile]]:
+    """Groups of the files of whole buckets. ``files``: in the order of buckets."""
+    group: list[PlannedFile] = []
+    weight = 0
+    for _, found in groupby(files, key=lambda file: file.bucket_id):
+        bucket = list(found)
+        own = sum(max(file.size, cost) for file in bucket)
+        if group and weight + own > size:
+            yield group
+            group, weight = [], 0
+        group += bucket
+        weight += own
+    if group:
+        yield group

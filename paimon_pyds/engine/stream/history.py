@@ -1,0 +1,83 @@
+"""The snapshots that follow a position, and whether the table is still the one that the position is of."""
+
+from __future__ import annotations
+
+from paimon_pyds.engine.scan.travel import changing
+from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
+from paimon_pyds.engine.stream.start import created_anew, table_identity
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+
+_LOOKS = 16
+"""Polls without news after which it is looked whether the table was rolled back, or snapshots have expired."""
+
+
+class History:
+    """The snapshots of a stream. A poll without news is one small request.
+
+    ``changelog``: whether changes are those of changelogs, which may outlive their snapshots.
+    """
+
+    def __init__(self, store: TableStore, *, changelog: bool) -> None:
+        self.store = store
+        self._changelog = changelog
+        self._polls = 0
+
+    def following(self, position: StreamPosition, last: int | None = None) -> list[Snapshot]:
+        """The snapshots from ``position.next`` on that are there, up to ``last`` (None: the newest).
+
+        Raises SnapshotNotFoundError: they expired, the table was rolled back behind the position, or created anew.
+        """
+        look, self._polls = self._polls % _LOOKS == 0, self._polls + 1
+        next_ = position.next
+        if last is not None and last < next_:
+            return []
+        if not self.store.snapshot_exists(next_) and not look:
+            return []
+        self._polls = 0 if self.store.snapshot_exists(next_) else self._polls
+        return self._checked(position, last)
+
+    def between(self, position: StreamPosition, end: int) -> list[Snapshot]:
+        """The snapshots from ``position.next`` to ``end``, all of them. Raises as `following`."""
+        found = self._checked(position, end)
+        if len(found) < end + 1 - position.next:
+            raise self.rolled_back(position, end)
+        return found
+
+    def _checked(self, position: StreamPosition, last: int | None) -> list[Snapshot]:
+        if table_identity(self.store, position.schema) != position.table:
+            raise created_anew(self.store)
+        latest, next_ = self.store.latest_snapshot_id() or 0, position.next
+        if next_ > latest + 1:
+            raise self.rolled_back(position, latest)
+        self._check_before(position)
+        if next_ > latest:
+            return []
+        try:
+            return changing(self.store, next_, latest if last is None else min(last, latest), self._changelog)
+        except SnapshotNotFoundError as error:
+            raise SnapshotNotFoundError(
+                f"snapshot {next_}, which the stream reads next, has expired ({error.message})",
+                path=self.store.root,
+                hint="the changes in between are lost to this stream: start a new one, with scan.mode=latest-full to "
+                "read the table again; a consumer-id, or a longer snapshot.time-retained or changelog.time-retained, "
+                "keeps what a stream still needs",
+            ) from error
+
+    def _check_before(self, position: StreamPosition) -> None:
+        """Compare the snapshot before the position, if it is still there, with the one that was read."""
+        if not position.last or position.reads_state:
+            return
+        for before in self.store.snapshots_among([position.next - 1]):
+            if snapshot_identity(before) != position.last:
+                raise self.rolled_back(position, before.id - 1)
+
+    def rolled_back(self, position: StreamPosition, to: int) -> SnapshotNotFoundError:
+        """The error for a table that was rolled back, to snapshot ``to`` or before."""
+        return SnapshotNotFoundError(
+            f"the stream has read snapshot {position.next - 1}, and the table was rolled back to {to} or before",
+            path=self.store.root,
+            hint="what the stream gave has changes that the table no longer has: start a new one, with "
+            "scan.mode=latest-full to read the table again, or with scan.snapshot-id to go on from a snapshot",
+        )

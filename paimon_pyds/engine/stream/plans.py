@@ -1,0 +1,204 @@
+"""What a stream reads of some snapshots, as files: planned as scans are, each file with the number of its snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import from_numpy, is_true, one_batch, pc, scalar, to_numpy
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.zones import local_clock_ms
+from paimon_pyds.engine.scan.plan import Planner
+from paimon_pyds.engine.scan.request import ScanRequest
+from paimon_pyds.engine.scan.travel import Additions, TableState
+from paimon_pyds.keys.merge.files_to_merge import highest_level
+from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS
+from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, file_identities
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.sql.predicate.to_sql import to_sql
+
+_SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChanges:
+    """Files whose rows are changes, in the order in which they are read.
+
+    Attributes:
+        spec: how they are read.
+        splits: groups of them; the state that a stream starts with is counted in these.
+        snapshots: the number of the snapshot of each file, or of all files where there is one number only.
+        kind: the row kind of all rows; None where the files say it.
+    """
+
+    spec: ReadSpec
+    splits: tuple[Split, ...]
+    snapshots: tuple[int, ...]
+    kind: int | None
+
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """All of them."""
+        return tuple(file for split in self.splits for file in split.files)
+
+    def digest(self) -> str:
+        """Identifies the files, their order and the filter: positions inside count rows and splits of just these."""
+        found = hashlib.sha256(to_sql(self.spec.predicate).encode())
+        for split in self.splits:
+            found.update("\0".join(["", *(file.name for file in split.files), ""]).encode())
+        return found.hexdigest()[:16]
+
+
+def planned_state(store: TableStore, request: ScanRequest, created: int) -> PlannedChanges:
+    """The state that a stream starts with. ``created``: leave out files that are older, if not 0."""
+    snapshot = request.state.snapshot
+    assert snapshot is not None
+    store.lists_ahead(snapshot)
+    plan = _StatePlanner(store, request, created).plan()
+    return PlannedChanges(plan.spec, plan.splits, (snapshot.id,), INSERT)
+
+
+def planned_changes(
+    store: TableStore, request: ScanRequest, snapshots: Sequence[Snapshot], *, changelog: bool, overwrites: bool
+) -> Iterator[PlannedChanges]:
+    """What some snapshots changed, oldest first; those that changed nothing for a stream are left out.
+
+    Args:
+        store: the table.
+        request: columns and filter; its state says the schema only.
+        snapshots: that follow one another.
+        changelog: read changelog files, not data files.
+        overwrites: whether overwrites are read: of a table with a primary key, what they removed and what they added.
+    """
+    keyed = bool(request.state.schema.primary_keys)
+
+    def counts(snapshot: Snapshot) -> int:
+        """0: it brings nothing, 1: files that it adds, 2: an overwrite."""
+        if overwrites and snapshot.commit_kind is CommitKind.OVERWRITE:
+            return 2 if keyed else 1
+        if changelog:
+            return int(snapshot.changelog_manifest_list is not None)
+        return int(snapshot.commit_kind is CommitKind.APPEND)
+
+    for how, group in groupby(snapshots, counts):
+        found = tuple(group)
+        if how == 1:
+            yield _ChangesPlanner(store, request, Additions(found, changelog)).changes()
+        for one in found if how == 2 else ():
+            yield _OverwritePlanner(store, request, one, removed=True).changes()
+            yield _OverwritePlanner(store, request, one, removed=False).changes()
+
+
+def state_request(request: ScanRequest, snapshot: Snapshot) -> ScanRequest:
+    """The request for the state that a stream starts with, at a snapshot.
+
+    What the next compaction will put into a changelog is left out, and nothing else: other than of a batch read, rows
+    on level 0 are part of it. (Source: Java Paimon 1.4, class DataTableStreamScan.)
+    """
+    producer = request.options.get("changelog-producer")
+    least = {"lookup": 1, "full-compaction": highest_level(request.options)}.get(producer, 0)
+    return replace(request, state=TableState(snapshot, request.state.schema), least_level=least)
+
+
+class _StatePlanner(Planner):
+    """Plans a state; of files with a time, those made since ``created``, in milliseconds since the epoch."""
+
+    def __init__(self, store: TableStore, request: ScanRequest, created: int) -> None:
+        super().__init__(store, request)
+        self._created = created
+        if created:
+            self.columns = (*self.columns, "creation_time")
+            self.settled = False
+
+    def sifts(self, manifests: Sequence[ManifestFile]) -> bool:
+        return not self._created and super().sifts(manifests)
+
+    def check_total(self, found: int) -> None:
+        if not self._created:
+            super().check_total(found)
+
+    def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
+        entries = super().read(manifests)
+        if not self._created:
+            return entries
+        times = pc.fill_null(entries.column("creation_time"), scalar(0, pa.int64()))
+        return entries.filter(pc.greater_equal(times, scalar(local_clock_ms(self._created), pa.int64())))
+
+
+class _ChangesPlanner(Planner):
+    """Plans the files that some snapshots added, or their changelog files; rows are read as they are, not merged."""
+
+    def __init__(self, store: TableStore, request: ScanRequest, between: Additions) -> None:
+        kinds = (KEY_VALUE_FIELDS[1],) if request.state.schema.primary_keys else ()
+        super().__init__(store, replace(request, between=between, fields=(*kinds, *request.fields)))
+        self._of_manifest: dict[str, int] = {}
+        self._snapshots: list[int] = []
+
+    def changes(self) -> PlannedChanges:
+        """The files, with their snapshots."""
+        plan = self.plan()
+        files = tuple(file._replace(run=None) for file in plan.files)
+        kind = None if self.schema.primary_keys else INSERT
+        splits = (Split.of(plan.spec, files),) if files else ()
+        return PlannedChanges(plan.spec, splits, tuple(self._snapshots), kind)
+
+    def manifests(self) -> list[ManifestFile]:
+        between = self.request.between
+        assert isinstance(between, Additions)
+        listed = self.reader.changelog if between.changelog else self.reader.delta
+        found: list[ManifestFile] = []
+        for snapshot in between.snapshots:
+            own = listed(snapshot)
+            self._of_manifest.update(dict.fromkeys((manifest.file_name for manifest in own), snapshot.id))
+            found += own
+        return found
+
+    def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
+        entries = self.reader.entries(manifests, {*self.columns, "kind"})
+        counts = [manifest.num_added_files + manifest.num_deleted_files for manifest in manifests]
+        numbers = np.repeat([self._of_manifest[manifest.file_name] for manifest in manifests], counts)
+        numbered = entries.append_column(_SNAPSHOT, from_numpy(numbers.astype(np.int64)))
+        return one_batch(numbered.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8()))))
+
+    def files(self, entries: pa.RecordBatch) -> Files:
+        self._snapshots = to_numpy(entries.column(_SNAPSHOT)).tolist()
+        return super().files(entries)
+
+
+class _OverwritePlanner(Planner):
+    """Plans the files that an overwrite of a table with a primary key removed, or those that it added, to be merged.
+
+    Deletion vectors are not read: they hide older versions of rows, which merging hides too. (Source: Java Paimon 1.4,
+    classes SnapshotReaderImpl and IncrementalChangelogReadProvider.)
+    """
+
+    def __init__(self, store: TableStore, request: ScanRequest, snapshot: Snapshot, *, removed: bool) -> None:
+        super().__init__(store, replace(request, least_level=0))
+        self._snapshot, self._removed = snapshot, removed
+
+    def changes(self) -> PlannedChanges:
+        """The files."""
+        plan = self.plan()
+        kind = DELETE if self._removed else INSERT
+        return PlannedChanges(plan.spec, plan.splits, (self._snapshot.id,), kind)
+
+    def sifts(self, manifests: Sequence[ManifestFile]) -> bool:
+        return False
+
+    def manifests(self) -> list[ManifestFile]:
+        return self.reader.delta(self._snapshot)
+
+    def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
+        entries = one_batch(self.reader.entries(manifests, {*self.columns, *IDENTITY_COLUMNS}))
+        names = file_identities(entries)
+        removed = is_true(pc.equal(entries.column("kind"), scalar(FileKind.DELETE, pa.int8())))
+        others = names.filter(from_numpy(removed != self._removed))
+        own = (removed == self._removed) & ~is_true(pc.is_in(names, value_set=others))
+        return entries.filter(from_numpy(own))

@@ -1,0 +1,328 @@
+"""What snapshots bring to a stream, by kind of table and snapshot."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.engine.stream import Limits, StreamPosition
+from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError, UnknownColumnError, UnsupportedError
+from support.streams import read_all, rows_between, stream_of
+
+_CHANGES = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
+
+
+def _ids(rows: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, int]]:
+    return [(number, row["id"]) for number, row in rows]
+
+
+def _kinds(rows: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, str, int, str]]:
+    return [(number, row["kind"], row["id"], row["v"]) for number, row in rows]
+
+
+@pytest.fixture
+def append(tmp_path: Path) -> pp.Table:
+    return pp.Table.create(tmp_path / "append", "id BIGINT, v STRING")
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> pp.Table:
+    return pp.Table.create(tmp_path / "keyed", "id BIGINT, v STRING", primary_key=["id"], options={"bucket": "2"})
+
+
+def test_appends_are_read_and_compactions_bring_nothing(append: pp.Table) -> None:
+    append.append({"id": [1, 2], "v": ["a", "b"]})
+    stream = stream_of(append)
+    start = stream.start()
+    append.append({"id": [3], "v": ["c"]})
+    append.compact(full=True)
+    append.append({"id": [4], "v": ["d"]})
+    rows, end = read_all(stream, start)
+    assert _ids(rows) == [(1, 1), (1, 2), (2, 3), (4, 4)]
+    assert end.next == 5
+    assert stream.end(end) == end
+
+
+def test_a_step_without_news_reads_nothing(append: pp.Table) -> None:
+    append.append({"id": [1], "v": ["a"]})
+    stream = stream_of(append)
+    end = stream.end(stream.start())
+    assert stream.splits(end, end) == []
+    assert stream.end(end) == end
+
+
+def test_overwrites_of_append_tables_are_read_where_the_option_says(append: pp.Table) -> None:
+    append.append({"id": [1], "v": ["a"]})
+    append.overwrite({"id": [2], "v": ["b"]})
+    append.append({"id": [3], "v": ["c"]})
+    stream = stream_of(append, options=_CHANGES)
+    assert _ids(read_all(stream, stream.start())[0]) == [(1, 1), (3, 3)]
+    stream = stream_of(append, options={**_CHANGES, "streaming-read-append-overwrite": "true"})
+    assert _ids(read_all(stream, stream.start())[0]) == [(1, 1), (2, 2), (3, 3)]
+    with pytest.raises(OptionError, match="streaming-read-append-overwrite"):
+        stream_of(append, options={"streaming-read-overwrite": "true"})
+
+
+def test_keys_without_a_producer_come_as_they_were_written(keyed: pp.Table) -> None:
+    keyed.append({"id": [1, 2], "v": ["a", "b"]})
+    stream = stream_of(keyed, kind_column="kind")
+    start = stream.start()
+    keyed.append({"id": [1], "v": ["A"]})
+    keyed.delete("id = 2")
+    keyed.compact(full=True)
+    rows, _ = read_all(stream, start)
+    assert sorted(_kinds(rows)[:2]) == [(1, "+I", 1, "a"), (1, "+I", 2, "b")]
+    assert _kinds(rows)[2:] == [(2, "+I", 1, "A"), (3, "-D", 2, "b")]
+    assert stream.arrow_schema.names == ["kind", "id", "v"]
+
+
+def test_overwrites_of_keys_take_away_what_they_replaced(keyed: pp.Table) -> None:
+    keyed.append({"id": [1, 2], "v": ["a", "b"]})
+    keyed.append({"id": [1], "v": ["A"]})
+    keyed.overwrite({"id": [2, 3], "v": ["x", "y"]})
+    stream = stream_of(keyed, kind_column="kind", options={**_CHANGES, "scan.snapshot-id": "3"})
+    assert read_all(stream, stream.start())[0] == []
+    given = {**_CHANGES, "scan.snapshot-id": "3", "streaming-read-overwrite": "true"}
+    stream = stream_of(keyed, kind_column="kind", options=given)
+    rows = _kinds(read_all(stream, stream.start())[0])
+    assert sorted(rows[:2]) == [(3, "-D", 1, "A"), (3, "-D", 2, "b")]
+    assert sorted(rows[2:]) == [(3, "+I", 2, "x"), (3, "+I", 3, "y")]
+
+
+@pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
+def test_changelogs_are_read_also_of_compactions(tmp_path: Path, producer: str) -> None:
+    options = {"bucket": "1", "changelog-producer": producer}
+    table = pp.Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=options)
+    stream = stream_of(table, kind_column="kind")
+    start = stream.start()
+    table.append({"id": [1, 2], "v": ["a", "b"]})
+    table.compact(full=True)
+    table.append({"id": [1], "v": ["A"]})
+    table.delete("id = 2")
+    table.compact(full=True)
+    rows, _ = read_all(stream, start)
+    seen: dict[int, str] = {}
+    for _, kind, id_, value in _kinds(rows):
+        if kind in ("+I", "+U"):
+            seen[id_] = value
+        elif kind == "-D" or seen.get(id_) == value:
+            seen.pop(id_, None)
+    assert seen == {1: "A"}
+
+
+def test_other_kinds_are_refused_or_dropped_but_never_rows(keyed: pp.Table) -> None:
+    keyed.append({"id": [1], "v": ["a"]})
+    keyed.delete("id = 1")
+    keyed.append({"id": [2], "v": ["b"]})
+    refusing = stream_of(keyed, options=_CHANGES)
+    with pytest.raises(UnsupportedError, match="kind -D"):
+        read_all(refusing, refusing.start())
+    dropping = stream_of(keyed, options=_CHANGES, other_kinds="drop")
+    assert _ids(read_all(dropping, dropping.start())[0]) == [(1, 1), (3, 2)]
+    with pytest.raises(OptionError, match="refuse or drop"):
+        stream_of(keyed, other_kinds="ignore")
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_engines_whose_files_are_no_changes_need_a_producer(tmp_path: Path, engine: str) -> None:
+    options = {"bucket": "1", "merge-engine": engine}
+    table = pp.Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=options)
+    with pytest.raises(UnsupportedError, match="streaming reading is not supported"):
+        stream_of(table)
+
+
+def test_filters_act_on_each_row_of_a_change(keyed: pp.Table) -> None:
+    keyed.append({"id": [1, 2], "v": ["a", "b"]})
+    keyed.append({"id": [1], "v": ["z"]})
+    stream = stream_of(keyed, where="v = 'a'", kind_column="kind", columns=["v"], options=_CHANGES)
+    assert read_all(stream, stream.start())[0] == [(1, {"kind": "+I", "v": "a"})]
+
+
+def test_columns_and_names(append: pp.Table) -> None:
+    with pytest.raises(UnknownColumnError):
+        stream_of(append, columns=["nothing"])
+    with pytest.raises(SchemaError, match="another name"):
+        stream_of(append, kind_column="ID")
+    append.append({"id": [1], "v": ["a"]})
+    stream = stream_of(append, columns=["v"])
+    assert read_all(stream, stream.start())[0] == [(1, {"v": "a"})]
+
+
+def test_splits_pickle_and_give_the_same_rows_by_bucket(keyed: pp.Table) -> None:
+    for number in range(6):
+        keyed.append({"id": [number, number + 100], "v": [str(number), "x"]})
+    stream = stream_of(keyed, kind_column="kind", options=_CHANGES)
+    start = stream.start()
+    end = stream.end(start)
+    ordered = rows_between(stream, start, end)
+    assert [number for number, _ in ordered] == sorted(number for number, _ in ordered)
+    found = pickle.loads(pickle.dumps(stream.splits(start, end, by_bucket=True)))
+    rows = [row for split in found for batch in split.read() for row in batch.to_pylist()]
+    assert sorted(map(str, rows)) == sorted(str(row) for _, row in ordered)
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps"),
+    [(Limits(max_files=1), 4), (Limits(max_files=2), 2), (Limits(max_rows=3), 4), (Limits(max_rows=4), 2),
+     (Limits(max_bytes=1), 4), (Limits(max_bytes=1 << 30), 1), (Limits(), 1)],
+)  # fmt: skip
+def test_limits(append: pp.Table, limits: Limits, steps: int) -> None:
+    stream = stream_of(append, options=_CHANGES)
+    start = position = stream.start()
+    for number in range(4):
+        append.append({"id": [number, 10 + number], "v": ["a", "b"]})
+    count = 0
+    while (end := stream.end(position, limits)) != position:
+        position, count = end, count + 1
+    assert count == steps
+    assert rows_between(stream, start, position) == read_all(stream, start, limits)[0]
+
+
+def test_a_state_is_read_in_splits(append: pp.Table) -> None:
+    for number in range(5):
+        append.append({"id": [number], "v": ["a"]})
+    given = {"source.split.target-size": "1b", "source.split.open-file-cost": "1b"}
+    stream = stream_of(append, options=given)
+    start = position = stream.start()
+    places: list[StreamPosition] = []
+    while (end := stream.end(position, Limits(max_files=2))) != position:
+        places.append(position := end)
+    assert [(place.next, place.splits) for place in places] == [(5, 2), (5, 4), (6, 0)]
+    rows = [row for a, b in zip([start, *places], places, strict=False) for row in rows_between(stream, a, b)]
+    assert _ids(rows) == [(5, number) for number in range(5)]
+    other = stream_of(append, where="id > 1", options=given)
+    with pytest.raises(OptionError, match="other splits"):
+        other.splits(places[0], places[1])
+
+
+def test_few_rows_wait_for_more(append: pp.Table) -> None:
+    stream = stream_of(append, options=_CHANGES)
+    limits = Limits(min_rows=3, max_delay_ms=3_600_000)
+    append.append({"id": [1], "v": ["a"]})
+    first = stream.end(stream.start(), limits)
+    assert first.next == 2
+    append.append({"id": [2], "v": ["a"]})
+    assert stream.end(first, limits) == first
+    append.append({"id": [3, 4], "v": ["a", "b"]})
+    assert stream.end(first, limits).next == 4
+    append.append({"id": [5], "v": ["a"]})
+    assert stream.end(first, Limits(min_rows=30, max_delay_ms=0)).next == 5
+
+
+def test_the_newest_bounds_a_step(append: pp.Table) -> None:
+    stream = stream_of(append, options=_CHANGES)
+    start = stream.start()
+    append.append({"id": [1], "v": ["a"]})
+    newest = stream.end(start)
+    append.append({"id": [2], "v": ["a"]})
+    assert stream.end(start, newest=newest) == newest
+    assert stream.end(newest, newest=newest) == newest
+    assert stream.end(newest).next == 3
+
+
+def test_expired_snapshots_end_a_stream(append: pp.Table) -> None:
+    stream = stream_of(append)
+    start = stream.start()
+    for number in range(4):
+        append.append({"id": [number], "v": ["a"]})
+    position = stream.end(start, Limits(max_files=1))
+    append.snapshots.expire(retain_max=1, retain_min=1)
+    with pytest.raises(SnapshotNotFoundError, match="has expired"):
+        stream_of(append).end(position)
+    with pytest.raises(SnapshotNotFoundError, match="has expired"):
+        stream_of(append).end(start)
+
+
+def test_a_rollback_behind_the_position_is_noticed(append: pp.Table) -> None:
+    for number in range(3):
+        append.append({"id": [number], "v": ["a"]})
+    stream = stream_of(append)
+    end = stream.end(stream.start())
+    append.snapshots.rollback(1)
+    with pytest.raises(SnapshotNotFoundError, match="rolled back"):
+        stream_of(append).end(end)
+    for number in range(4):
+        append.append({"id": [number + 10], "v": ["a"]})
+    with pytest.raises(SnapshotNotFoundError, match="rolled back"):
+        stream_of(append).end(end)
+    with pytest.raises(SnapshotNotFoundError, match="rolled back"):
+        stream.end(end)
+
+
+def test_a_table_that_was_created_anew_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "again"
+    table = pp.Table.create(path, "id BIGINT")
+    table.append({"id": [1]})
+    stream = stream_of(table)
+    end = stream.end(stream.start())
+    shutil.rmtree(path)
+    table = pp.Table.create(path, "id BIGINT")
+    for number in range(3):
+        table.append({"id": [number]})
+    with pytest.raises(SnapshotNotFoundError, match="created anew"):
+        stream_of(table).end(end)
+
+
+def test_added_columns_are_not_read_by_a_stream_that_began_before(append: pp.Table) -> None:
+    append.append({"id": [1], "v": ["a"]})
+    stream = stream_of(append)
+    start = stream.start()
+    append.alter(add_columns={"w": "INT"})
+    append.append({"id": [2], "v": ["b"], "w": [7]})
+    assert read_all(stream, start)[0] == [(1, {"id": 1, "v": "a"}), (2, {"id": 2, "v": "b"})]
+    again = stream_of(append, schema_id=start.schema)
+    assert read_all(again, start)[0] == read_all(stream, start)[0]
+    newer = stream_of(append)
+    assert [row for _, row in read_all(newer, start)[0]] == [
+        {"id": 1, "v": "a", "w": None}, {"id": 2, "v": "b", "w": 7},
+    ]  # fmt: skip
+
+
+def test_a_dropped_column_ends_a_stream_before_its_snapshot(append: pp.Table) -> None:
+    append.append({"id": [1], "v": ["a"]})
+    stream = stream_of(append)
+    ids = stream_of(append, columns=["id"], where="id > 0")
+    values = stream_of(append, columns=["id"], where="v = 'a'")
+    start = stream.start()
+    append.append({"id": [2], "v": ["b"]})
+    append.alter(drop_columns=["v"], add_columns={"w": "INT"})
+    append.append({"id": [3], "w": [4]})
+    end = stream.end(start)
+    assert end.next == 3
+    with pytest.raises(SchemaError, match="column v was dropped"):
+        stream.end(end)
+    assert values.end(start).next == 3
+    assert ids.end(start).next == 4
+
+
+def test_a_column_of_another_type_ends_a_stream_before_its_snapshot(append: pp.Table) -> None:
+    append.append({"id": [1], "v": ["a"]})
+    append.alter(rename_columns={"v": "w"}, add_columns={"n": "INT"})
+    stream = stream_of(append)
+    start = stream.start()
+    append.append({"id": [2], "w": ["b"], "n": [3]})
+    append.alter(change_types={"n": "BIGINT"}, rename_columns={"w": "x"})
+    append.append({"id": [3], "x": ["c"], "n": [4]})
+    end = stream.end(start)
+    assert end.next == 3
+    with pytest.raises(SchemaError, match="column n has the type BIGINT now, and had INT"):
+        stream.end(end)
+    others = stream_of(append, columns=["id", "w"], schema_id=start.schema)
+    assert [row for _, row in read_all(others, end)[0]] == [{"id": 3, "w": "c"}]
+
+
+def test_positions_of_other_streams_are_refused(append: pp.Table) -> None:
+    append.append({"id": [1], "v": ["a"]})
+    stream = stream_of(append)
+    start = stream.start()
+    end = stream.end(start)
+    with pytest.raises(OptionError, match="not of one stream"):
+        stream.splits(end, start)
+    other = stream_of(append, options={"scan.mode": "latest"}).start()
+    with pytest.raises(OptionError, match="not of one stream"):
+        stream.splits(other, end)
