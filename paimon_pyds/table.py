@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from paimon_pyds.engine.compact.compact import CompactSummary
     from paimon_pyds.engine.execution.executor import Executor
     from paimon_pyds.engine.rowlevel.changes import RowSummary
+    from paimon_pyds.engine.stream.follow import Follow
+    from paimon_pyds.engine.stream.position import StreamPosition
     from paimon_pyds.engine.write import WriteContext
     from paimon_pyds.metadata.commit_message import CommitMessage
     from paimon_pyds.namespaces.branches import Branches
@@ -303,6 +305,61 @@ class Table(RowStream):
         wanted = one_condition(where, filter)
         made = Scan(self._store, where=wanted, columns=columns, limit=limit, top_n=top_n, options=given)
         return made if matching is None else made.matching(matching)
+
+    def follow(  # noqa: PLR0913 - named arguments that users type
+        self,
+        from_: str | int | date | None = None,
+        where: Filter = None,
+        columns: Sequence[str] | None = None,
+        *,
+        rowkind_column: str | None = None,
+        other_kinds: Literal["refuse", "drop"] = "refuse",
+        position: StreamPosition | str | Mapping[str, Any] | None = None,
+        consumer_id: str | None = None,
+        poll: str | float | timedelta = "5s",
+        until: str | int | date | None = None,
+        options: OptionValues | None = None,
+        filter: Filter = None,
+    ) -> Follow:
+        """The changes of the table as they come, endlessly: for ``for`` and ``async for``. See docs/streams.md.
+
+        Args:
+            from_: where to start: ``"latest-full"``, the default, gives the newest state and then what follows;
+                ``"latest"`` only what follows; ``"compacted-full"`` the state of the last compaction; a snapshot's
+                number, its changes and what follows; a tag, the state that it keeps and what follows; a datetime, a
+                date or a text such as ``"2026-01-31 12:30:00"``, the changes since that time.
+            where: as for `scan`; it acts on each row of a change by itself.
+            columns: columns to return; all by default.
+            rowkind_column: the name of a first column with the kind of each row: ``+I``, ``-U``, ``+U`` or ``-D``.
+            other_kinds: without that column, a row of another kind than ``+I`` is an error (``"refuse"``), or is left
+                out (``"drop"``).
+            position: go on from the `position` of a change, or of its ``to_json()``, instead of ``from_``.
+            consumer_id: a name under which the table stores how far this reader has come, which keeps what it has yet
+                to read from expiring, and is where it goes on without a ``position``. A change counts as processed once
+                the next one is wanted.
+            poll: the pause between two looks for a new snapshot: seconds, or a text with a unit.
+            until: where to end: ``"latest"``, with the newest snapshot at the start; a snapshot's number, with that; a
+                time, with the last snapshot until then. Never by default.
+            options: Paimon's options of streams, such as ``{"scan.mode": "from-file-creation-time"}``.
+            filter: another name for ``where``.
+
+        Returns:
+            A `Follow`: an iterator of `Change`, each with rows of one snapshot, its number, and the position after it.
+
+        Raises:
+            PredicateError, UnknownColumnError, SchemaError: the condition or the columns.
+            SnapshotNotFoundError, TagNotFoundError: no such start; while it runs, that what comes next has expired, or
+                the table was rolled back or created anew.
+            OptionError: an unknown or contradictory option.
+            UnsupportedError: a table or option of which there are no streams; a row of another kind.
+        """
+        from paimon_pyds.engine.stream.from_python import follow
+
+        given = dict(options or {}) if consumer_id is None else {**(options or {}), "consumer-id": consumer_id}
+        return follow(
+            self._store, from_, position, until, poll, where=one_condition(where, filter), columns=columns,
+            kind_column=rowkind_column, other_kinds=other_kinds, options=given,
+        )  # fmt: skip
 
     def head(self, n: int = 5) -> pa.Table:
         """The first rows, at most ``n``; no more files are read than it takes.

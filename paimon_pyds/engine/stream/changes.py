@@ -17,10 +17,10 @@ from paimon_pyds.engine.scan.result import pack
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.engine.stream.history import History
 from paimon_pyds.engine.stream.options import StreamOptions
-from paimon_pyds.engine.stream.plans import PlannedChanges, planned_changes, planned_state, state_request
+from paimon_pyds.engine.stream.plans import PlannedChanges, digest, planned_changes, planned_state, state_request
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit
-from paimon_pyds.engine.stream.start import starting_position
+from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
 from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError, UnknownColumnError, suggest
 from paimon_pyds.metadata.consumers import consumer_others, write_consumer
 from paimon_pyds.metadata.schema import TableSchema
@@ -36,6 +36,7 @@ class Limits:
 
     Attributes:
         max_files, max_bytes, max_rows: of files, before a filter; None for no limit.
+        max_snapshots: whose changes are read.
         min_rows: wait until there are that many rows.
         max_delay_ms: wait no longer than this for ``min_rows``, in milliseconds.
     """
@@ -43,6 +44,7 @@ class Limits:
     max_files: int | None = None
     max_bytes: int | None = None
     max_rows: int | None = None
+    max_snapshots: int | None = None
     min_rows: int | None = None
     max_delay_ms: int | None = None
 
@@ -68,8 +70,8 @@ class ChangeStream:
         options: Paimon's options of streams, and ``timezone`` for literals without a zone.
         kind_column: the name of a column of row kinds, which comes first; None for rows without kinds.
         other_kinds: what to do with rows of other kinds than +I where there is no such column: ``refuse`` or ``drop``.
-        schema_id: read by the columns of this schema; the newest when None. `StreamPosition.schema` has that of the
-            start.
+        schema_id: read by the columns of this schema; the newest when None.
+        position: where the stream goes on: it is read by the columns that the table had at the start.
 
     Raises:
         OptionError: an unknown or contradictory option.
@@ -87,13 +89,18 @@ class ChangeStream:
         kind_column: str | None = None,
         other_kinds: str = "refuse",
         schema_id: int | None = None,
+        position: StreamPosition | None = None,
     ) -> None:
         given = dict(options or {})
         branch = str(given.pop("branch", store.branch))
         self._store = store if branch == store.branch else store.for_branch(branch)
         latest = self._store.latest_schema()
         self.options = StreamOptions(latest, given, store.root)
-        self.schema: TableSchema = latest if schema_id is None else self._schema(schema_id)
+        if position is not None:
+            if table_identity(self._store, position.schema) != position.table:
+                raise created_anew(self._store)
+            schema_id = position.schema
+        self.schema: TableSchema = latest if schema_id is None else self._store.schema(schema_id)
         """The columns that are read."""
         if other_kinds not in ("refuse", "drop"):
             raise OptionError(f"other_kinds is refuse or drop, not {other_kinds!r:.80}")
@@ -165,6 +172,21 @@ class ChangeStream:
         self._moved_at = time.monotonic()
         return reached
 
+    def end_at(self, position: StreamPosition, millis: int) -> StreamPosition:
+        """The position before the first snapshot that was made after a time, milliseconds since the epoch; the state
+        that the stream starts with comes before it. Raises as `end`."""
+        self._begin()
+        if position.reads_state:
+            first = self._first_snapshot(position)
+            if first is None:
+                return position
+            position = position.after(first)
+        for snapshot in self._history.following(position):
+            if snapshot.time_millis > millis:
+                break
+            position = position.after(snapshot)
+        return position
+
     def is_finished(self, position: StreamPosition) -> bool:
         """Whether the stream ends here: the next snapshot has a later watermark than ``scan.bounded.watermark``, or the
         state that it started with has."""
@@ -191,7 +213,7 @@ class ChangeStream:
         while number < len(planned.splits):
             split = planned.splits[number]
             if not taken.take(len(split.files), split.size, split.row_count):
-                return position.inside(number, 0, planned.digest())
+                return position.inside(number, 0, self._digest(planned))
             number += 1
         return position.after(snapshot)
 
@@ -201,6 +223,9 @@ class ChangeStream:
         bound, delay = self._option("scan.bounded.watermark"), self._option("streaming.read.snapshot.delay")
         if bound is not None and self.is_finished(reached):
             return reached
+        most = taken.limits.max_snapshots
+        if most is not None:
+            last = min(reached.next + most - 1, reached.next + most if last is None else last)
         for snapshot in self._history.following(reached, last):
             if bound is not None and self._is_beyond(snapshot, bound):
                 break
@@ -252,12 +277,15 @@ class ChangeStream:
             raise OptionError("a position inside of a snapshot's rows is for table.follow only")
         found = []
         for planned in self.plans(start, end):
+            if planned.of[0].id == start.next and start.reads_state:
+                last = end.splits if end.reads_state else len(planned.splits)
+                planned = replace(planned, splits=planned.splits[start.splits : last])
             keyed = by_bucket and planned.kind is None
             found += [ChangeSplit(*part, planned.kind, self.rows) for part in self._packed(planned, keyed)]
         return found
 
     def plans(self, start: StreamPosition, end: StreamPosition) -> Iterator[PlannedChanges]:
-        """The same as plans, one after the other; the state that the stream starts with is the first."""
+        """The same as plans, one after the other. The state that the stream starts with is the first, and whole."""
         self._begin()
         same = (start.table, start.start, start.first) == (end.table, end.start, end.first)
         if not same or start.place > end.place:
@@ -266,9 +294,7 @@ class ChangeStream:
             snapshot = self._first_snapshot(start)
             if snapshot is None:
                 raise SnapshotNotFoundError(f"there is no snapshot {start.start} yet", path=self.root)
-            planned = self._state(start, snapshot)
-            last = end.splits if end.reads_state else len(planned.splits)
-            yield replace(planned, splits=planned.splits[start.splits : last])
+            yield self._state(start, snapshot)
             if end.reads_state:
                 return
             start = start.after(snapshot)
@@ -286,13 +312,16 @@ class ChangeStream:
     def _state(self, position: StreamPosition, snapshot: Snapshot) -> PlannedChanges:
         """The state that the stream starts with. Raises OptionError: the position is inside, and counts in others."""
         planned = planned_state(self._store, state_request(self._request, snapshot), position.created)
-        if position.plan and position.plan != planned.digest():
+        if position.plan and position.plan != self._digest(planned):
             raise OptionError(
                 f"the stream was left inside of the state of snapshot {snapshot.id}, which is read in other splits now",
                 path=self.root,
                 hint="go on with the filter and the options that it had, until that state is read",
             )
         return planned
+
+    def _digest(self, state: PlannedChanges) -> str:
+        return digest([state], state.of[0].id, self.rows.drop)
 
     def _packed(self, planned: PlannedChanges, keyed: bool) -> Iterator[tuple[Split, tuple[int, ...]]]:
         """The files in splits of about ``source.split.target-size``."""
@@ -340,9 +369,6 @@ class ChangeStream:
     def _option(self, key: str) -> Any:
         return self.options.all.get(key)
 
-    def _schema(self, id_: int) -> TableSchema:
-        return self._store.schema(id_)
-
     def _field(self, name: str) -> DataField:
         found = fields_named(name, self.schema.fields)
         if len(found) == 1:
@@ -367,7 +393,7 @@ class ChangeStream:
         if schema_id <= self.schema.id:
             return None
         if schema_id not in self._misfits:
-            self._misfits[schema_id] = self._compared(self._schema(schema_id))
+            self._misfits[schema_id] = self._compared(self._store.schema(schema_id))
         return self._misfits[schema_id]
 
     def _compared(self, newer: TableSchema) -> SchemaError | None:

@@ -29,14 +29,11 @@ class History:
 
         Raises SnapshotNotFoundError: they expired, the table was rolled back behind the position, or created anew.
         """
-        look, self._polls = self._polls % _LOOKS == 0, self._polls + 1
-        next_ = position.next
-        if last is not None and last < next_:
+        if last is not None and last < position.next:
             return []
-        if not self.store.snapshot_exists(next_) and not look:
-            return []
-        self._polls = 0 if self.store.snapshot_exists(next_) else self._polls
-        return self._checked(position, last)
+        looks, is_there = self._polls % _LOOKS == 0, self.store.snapshot_exists(position.next)
+        self._polls = 1 if is_there else self._polls + 1
+        return self._checked(position, last) if is_there or looks else []
 
     def between(self, position: StreamPosition, end: int) -> list[Snapshot]:
         """The snapshots from ``position.next`` to ``end``, all of them. Raises as `following`."""

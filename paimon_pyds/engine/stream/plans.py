@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, repeat
 
 import numpy as np
 import pyarrow as pa
@@ -36,24 +36,36 @@ class PlannedChanges:
         splits: groups of them; the state that a stream starts with is counted in these.
         snapshots: the number of the snapshot of each file, or of all files where there is one number only.
         kind: the row kind of all rows; None where the files say it.
+        of: the snapshots that were planned.
     """
 
     spec: ReadSpec
     splits: tuple[Split, ...]
     snapshots: tuple[int, ...]
     kind: int | None
+    of: tuple[Snapshot, ...] = ()
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
         """All of them."""
         return tuple(file for split in self.splits for file in split.files)
 
-    def digest(self) -> str:
-        """Identifies the files, their order and the filter: positions inside count rows and splits of just these."""
-        found = hashlib.sha256(to_sql(self.spec.predicate).encode())
+    def files_by_split(self, snapshot: int) -> Iterator[list[PlannedFile]]:
+        """The files of a snapshot, by their splits."""
+        numbers = repeat(self.snapshots[0]) if len(self.snapshots) == 1 else iter(self.snapshots)
         for split in self.splits:
-            found.update("\0".join(["", *(file.name for file in split.files), ""]).encode())
-        return found.hexdigest()[:16]
+            yield [file for file, number in zip(split.files, numbers, strict=False) if number == snapshot]
+
+
+def digest(plans: Iterable[PlannedChanges], snapshot: int, drop: bool) -> str:
+    """Identifies the files of a snapshot, their order, and which of their rows are given: positions inside of it count
+    splits and rows of just these. ``drop``: whether rows of other kinds are left out."""
+    found = hashlib.sha256(str(drop).encode())
+    for plan in plans:
+        found.update(to_sql(plan.spec.predicate).encode())
+        for files in plan.files_by_split(snapshot):
+            found.update("\0".join(["", *(file.name for file in files), ""]).encode())
+    return found.hexdigest()[:16]
 
 
 def planned_state(store: TableStore, request: ScanRequest, created: int) -> PlannedChanges:
@@ -62,7 +74,7 @@ def planned_state(store: TableStore, request: ScanRequest, created: int) -> Plan
     assert snapshot is not None
     store.lists_ahead(snapshot)
     plan = _StatePlanner(store, request, created).plan()
-    return PlannedChanges(plan.spec, plan.splits, (snapshot.id,), INSERT)
+    return PlannedChanges(plan.spec, plan.splits, (snapshot.id,), INSERT, (snapshot,))
 
 
 def planned_changes(
@@ -138,6 +150,7 @@ class _ChangesPlanner(Planner):
     def __init__(self, store: TableStore, request: ScanRequest, between: Additions) -> None:
         kinds = (KEY_VALUE_FIELDS[1],) if request.state.schema.primary_keys else ()
         super().__init__(store, replace(request, between=between, fields=(*kinds, *request.fields)))
+        self._between = between
         self._of_manifest: dict[str, int] = {}
         self._snapshots: list[int] = []
 
@@ -147,14 +160,12 @@ class _ChangesPlanner(Planner):
         files = tuple(file._replace(run=None) for file in plan.files)
         kind = None if self.schema.primary_keys else INSERT
         splits = (Split.of(plan.spec, files),) if files else ()
-        return PlannedChanges(plan.spec, splits, tuple(self._snapshots), kind)
+        return PlannedChanges(plan.spec, splits, tuple(self._snapshots), kind, self._between.snapshots)
 
     def manifests(self) -> list[ManifestFile]:
-        between = self.request.between
-        assert isinstance(between, Additions)
-        listed = self.reader.changelog if between.changelog else self.reader.delta
+        listed = self.reader.changelog if self._between.changelog else self.reader.delta
         found: list[ManifestFile] = []
-        for snapshot in between.snapshots:
+        for snapshot in self._between.snapshots:
             own = listed(snapshot)
             self._of_manifest.update(dict.fromkeys((manifest.file_name for manifest in own), snapshot.id))
             found += own
@@ -187,7 +198,7 @@ class _OverwritePlanner(Planner):
         """The files."""
         plan = self.plan()
         kind = DELETE if self._removed else INSERT
-        return PlannedChanges(plan.spec, plan.splits, (self._snapshot.id,), kind)
+        return PlannedChanges(plan.spec, plan.splits, (self._snapshot.id,), kind, (self._snapshot,))
 
     def sifts(self, manifests: Sequence[ManifestFile]) -> bool:
         return False

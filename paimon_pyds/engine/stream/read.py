@@ -134,7 +134,9 @@ def read_splits_in_order(
     """The rows of the splits of a state after the first ``skip``, each batch with the number of its split."""
     sources = (_of_split(number, split, batch_rows) for number, split in enumerate(planned.splits) if number >= skip)
     for batch, number in in_order(sources, threads=threads, held=_HELD_BYTES, size=lambda item: int(item[0].nbytes)):
-        yield rows.of(batch, planned.kind, np.zeros(batch.num_rows, np.int64))[0], number
+        result, _ = rows.of(batch, planned.kind, np.zeros(batch.num_rows, np.int64))
+        if result.num_rows:
+            yield result, number
 
 
 _Numbered = Generator[tuple[pa.RecordBatch, npt.NDArray[np.int64]], None, None]
