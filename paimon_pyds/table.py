@@ -786,7 +786,7 @@ class Table(RowStream):
         where = one_condition(where, filter)
         with shown("delete", progress):
             summary = delete(self._store, where, matching=matching, executor=executor, options=option_texts(options))
-            self._maintain(summary.snapshot_id, options)
+            self._maintain(summary.snapshot_id, options, changed_rows=True)
         return summary
 
     def update(
@@ -826,7 +826,7 @@ class Table(RowStream):
         where = one_condition(where, filter)
         with shown("update", progress):
             summary = update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
-            self._maintain(summary.snapshot_id, options)
+            self._maintain(summary.snapshot_id, options, changed_rows=True)
         return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
@@ -875,7 +875,7 @@ class Table(RowStream):
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
         with shown("merge", progress):
             summary = merge_into(self._store, source, on, how, executor=executor)
-            self._maintain(summary.snapshot_id, options)
+            self._maintain(summary.snapshot_id, options, changed_rows=True)
         return summary
 
     def compact(  # noqa: PLR0913 - named arguments that users type
@@ -987,9 +987,10 @@ class Table(RowStream):
             self._maintain(None if snapshot is None else snapshot.id, options)
         return summary
 
-    def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
-        """Do what follows a commit; None for a call that committed nothing."""
-        if committed is not None:
+    def _maintain(self, committed: int | None, options: OptionValues | None, *, changed_rows: bool = False) -> None:
+        """Do what follows a commit; None for a call that committed nothing. ``changed_rows``: it changed rows, or would
+        have if it had found some."""
+        if committed is not None or changed_rows:
             from paimon_pyds.ops.after_commit import after_commit
 
             after_commit(self._last_store, committed, option_texts(options))

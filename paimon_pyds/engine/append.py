@@ -32,9 +32,8 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.keys.bucket import makes_buckets
-from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, Guard, Increment, Renumbering
+from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, Guard, Renumbering
 from paimon_pyds.metadata.partition import (
-    PartitionBucket,
     named_partition,
     partition_predicate,
     partitions_meeting,
@@ -211,8 +210,8 @@ def commit_messages(
 ) -> Snapshot | None:
     """Publish what writers wrote. On failure their files are removed, unless the table has them, or may have.
 
-    Messages that the same call has published before return the snapshot of that commit. The buckets of a table with a
-    primary key are compacted afterwards, as a snapshot of its own.
+    Messages that the same call has published before return the snapshot of that commit. What follows a commit is up to
+    the caller: `paimon_pyds.ops.after_commit`.
 
     Args:
         store: the table.
@@ -227,82 +226,112 @@ def commit_messages(
         UnsupportedError: rows can't just be added to the table.
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `paimon_pyds.engine.commit.commit`.
     """
-    buckets = tuple(b for m in messages for b in m.buckets)
-    _check_once(store, buckets)
-    indexes: list[str] = []
-    snapshot: Snapshot | None = None
-
-    def remove() -> None:
-        discard(store.io, indexes)
-        if fresh or _surely_not_committed(store, buckets):
-            abort_messages(store, [*messages, CommitMessage(buckets)])
-
-    with removing_unpublished(remove):
-        schema = store.latest_schema()
-        table_options = TableOptions({**schema.options, **(options or {})})
-        if overwrite is None and changes is None:
-            check_appendable(table_options)
-        buckets = _in_real_buckets(store, table_options, buckets, options)
-        retries = Retries(table_options)
-        while True:
-            buckets = made = _in_newest_places(store, buckets, overwrite, changes, options)
-            parts: list[str] = []
-            try:
-                if any(bucket.hashes is not None for bucket in buckets):
-                    several, replaces = len(messages) > 1, overwrite is not None
-                    fit = partial(with_hash_index, store, schema, made, overwrite=replaces, several=several)
-                    made, indexes, parts = store.read_newest(fit)
-                first, compaction = _increments(schema, made, overwrite, changes)
-                if schema.primary_keys:
-                    unmoved = fresh and retries.count == 1
-                    first = replace(first, renumbering=_renumbering(store, schema, options, fresh=unmoved))
-                snapshot = commit(store, Changes((first, compaction)), table_options)
-            except OtherKeysError as error:
-                if overwrite is not None or changes is not None:
-                    raise
-                discard(store.io, indexes)
-                indexes = []
-                retries.again(error)
-            else:
-                break
-    if snapshot is None:
-        return None
-    discard(store.io, parts)
-    if overwrite is not None:
-        discard(store.io, (f"{b.directory}/{file.file_name}" for b in made for file in b.changelog_files))
-    _tidy_up(store, snapshot, made, options)
+    publication = _Publication(store, messages, overwrite, changes, options, fresh)
+    _check_once(store, publication.buckets)
+    with removing_unpublished(publication.remove):
+        snapshot = publication.publish()
+    if snapshot is not None:
+        publication.remove_left_over()
     return snapshot
 
 
+class _Publication:
+    """One call of `commit_messages`, whose arguments it takes."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        messages: Sequence[CommitMessage],
+        overwrite: OverwriteMode | None,
+        changes: RowChanges | None,
+        options: Mapping[str, str] | None,
+        fresh: bool,
+    ) -> None:
+        self._store = store
+        self._messages = messages
+        self._overwrite = overwrite
+        self._changes = changes
+        self._options = options
+        self._fresh = fresh
+        self.buckets = tuple(b for m in messages for b in m.buckets)
+        """What is committed: the writers' buckets, then those that their rows belong in by now."""
+        self._indexes: list[str] = []
+        """Paths of the hash index files of this try."""
+        self._parts: list[str] = []
+        """Paths of the writers' files with hashes, which these index files hold."""
+
+    def publish(self) -> Snapshot | None:
+        """Commit the buckets; again where another commit gave some of their new keys to other buckets meanwhile."""
+        schema = self._store.latest_schema()
+        typed = TableOptions({**schema.options, **(self._options or {})})
+        appends = self._overwrite is None and self._changes is None
+        if appends:
+            check_appendable(typed)
+        self.buckets = _in_real_buckets(self._store, typed, self.buckets, self._options)
+        retries = Retries(typed)
+        while True:
+            if appends:
+                self.buckets = _in_newest_places(self._store, self.buckets, self._options)
+            try:
+                return commit(self._store, self._increments(schema, first_try=retries.count == 1), typed)
+            except OtherKeysError as error:
+                if not appends:
+                    raise
+                discard(self._store.io, self._indexes)
+                self._indexes = []
+                retries.again(error)
+
+    def _increments(self, schema: TableSchema, *, first_try: bool) -> Changes:
+        """The rows, as what they are committed, and the compactions that came with them."""
+        rows, compaction = increments_of(self._indexed(schema))
+        if self._overwrite is not None:
+            check_mode(schema, self._overwrite)
+            replaced = _overwrite(schema, {b.partition for b in self.buckets}, self._overwrite)
+            rows = replace(rows, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
+            compaction = replace(
+                compaction, changelog=None
+            )  # as in Java: readers of the changelog miss the removed rows
+        rows = replace(rows, operation=Operation.WRITE if self._overwrite is None else Operation.OVERWRITE)
+        if self._changes is not None:
+            rows = replace(rows, operation=self._changes.operation, guard=self._changes.guard)
+        if schema.primary_keys:
+            unmoved = self._fresh and first_try
+            rows = replace(rows, renumbering=_renumbering(self._store, schema, self._options, fresh=unmoved))
+        return Changes((rows, compaction))
+
+    def _indexed(self, schema: TableSchema) -> tuple[BucketFiles, ...]:
+        """The buckets, dynamic ones with the hash index files that they need on top of the newest snapshot."""
+        self._parts = []
+        if all(bucket.hashes is None for bucket in self.buckets):
+            return self.buckets
+        several, replaces = len(self._messages) > 1, self._overwrite is not None
+        fit = partial(with_hash_index, self._store, schema, self.buckets, overwrite=replaces, several=several)
+        made, self._indexes, self._parts = self._store.read_newest(fit)
+        return made
+
+    def remove(self) -> None:
+        """Remove what was written, unless the table has it, or may have."""
+        discard(self._store.io, self._indexes)
+        if self._fresh or _surely_not_committed(self._store, self.buckets):
+            abort_messages(self._store, [*self._messages, CommitMessage(self.buckets)])
+
+    def remove_left_over(self) -> None:
+        """Remove the files that no snapshot names, once the commit is made."""
+        discard(self._store.io, self._parts)
+        if self._overwrite is not None:
+            changelogs = ((b.directory, file.file_name) for b in self.buckets for file in b.changelog_files)
+            discard(self._store.io, (f"{directory}/{name}" for directory, name in changelogs))
+
+
 def _in_newest_places(
-    store: TableStore,
-    buckets: tuple[BucketFiles, ...],
-    overwrite: OverwriteMode | None,
-    changes: RowChanges | None,
-    options: Mapping[str, str] | None,
+    store: TableStore, buckets: tuple[BucketFiles, ...], options: Mapping[str, str] | None
 ) -> tuple[BucketFiles, ...]:
-    """Appended rows, in the dynamic buckets where their keys are now. Changes are for the places that they found."""
-    if overwrite is not None or changes is not None or all(bucket.hashes is None for bucket in buckets):
+    """Appended rows, in the dynamic buckets where their keys are now."""
+    if all(bucket.hashes is None for bucket in buckets):
         return buckets
     from paimon_pyds.engine.dynamic_buckets import in_newest_places  # other tables do without
 
     return store.read_newest(lambda latest: in_newest_places(store, latest, buckets, options))
-
-
-def _increments(
-    schema: TableSchema, buckets: Sequence[BucketFiles], overwrite: OverwriteMode | None, changes: RowChanges | None
-) -> tuple[Increment, Increment]:
-    """The rows, as what they are committed, and the compactions that came with them."""
-    first, compaction = increments_of(buckets)
-    if overwrite is not None:
-        check_mode(schema, overwrite)
-        replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
-        first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
-        compaction = replace(compaction, changelog=None)  # as in Java: readers of the changelog miss the removed rows
-    first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
-    if changes is not None:
-        first = replace(first, operation=changes.operation, guard=changes.guard)
-    return first, compaction
 
 
 def _in_real_buckets(
@@ -313,21 +342,6 @@ def _in_real_buckets(
     from paimon_pyds.engine.compact.postpone import with_real_buckets  # other tables do without
 
     return with_real_buckets(store, buckets, options)
-
-
-def _tidy_up(
-    store: TableStore, snapshot: Snapshot, buckets: Sequence[BucketFiles], options: Mapping[str, str] | None
-) -> None:
-    """Operations after a commit: each makes a snapshot of its own, and only warns if it fails."""
-    schema = store.schema(snapshot.schema_id)
-    if schema.primary_keys:
-        from paimon_pyds.engine.compact.after_write import compact_written  # neither is for other tables
-
-        compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
-    elif snapshot.index_manifest is not None:
-        from paimon_pyds.engine.compact.compact import apply_stray_vectors
-
-        apply_stray_vectors(store, snapshot)
 
 
 def _renumbering(

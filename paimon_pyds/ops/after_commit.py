@@ -1,4 +1,4 @@
-"""Follow a commit with more buckets, done marks, tags and expiry, as the table's options require.
+"""All that follows a commit: compaction, more buckets, done marks, tags and expiry, as the table's options require.
 
 Most commits need nothing of it, and import nothing that only maintenance needs. (Source: Java Paimon 1.4, class
 TableCommitImpl: new and old tags, then partitions, consumers, snapshots and changelogs.)
@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.options import OPTIONS, TableOptions
-from paimon_pyds.engine.commit.publisher import logging_errors
+from paimon_pyds.engine.commit.publisher import logging_errors, snapshot_committed
+from paimon_pyds.errors import PaimonError
 from paimon_pyds.keys.bucket import makes_buckets
 from paimon_pyds.metadata.partition import partition_is
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -25,27 +26,70 @@ _EXPIRE_BESIDES_SNAPSHOTS = (
 )  # fmt: skip
 
 
-def after_commit(store: TableStore, committed: int, options: Mapping[str, str]) -> None:
-    """Do what the options require after a write; an error is only logged or a warning, as the commit stands.
+def after_commit(
+    store: TableStore,
+    committed: int | None,
+    options: Mapping[str, str],
+    *,
+    write_only_since: int | None = None,
+    executor: Executor | None = None,
+) -> None:
+    """Do all that the options require after a commit. Every caller that commits rows or removes them calls this.
+
+    Buckets of a table with a primary key are compacted; of other tables, deletion vectors that Java would not read are
+    applied; then come more buckets, done marks, tags and expiry. The commit stands: an error is only logged, or it
+    becomes a warning.
 
     Args:
         store: the table, whose schema has been read.
-        committed: the snapshot of the write.
+        committed: the number of the last snapshot that the commit made; None for a change that found no row, after
+            which other readers see the same rows, too.
         options: table options over the table's own.
+        write_only_since: the number of the snapshot before the first of several commits, of which each was made with
+            ``write-only``, and followed by this function; what these left undone is done for all of them. 0 for an
+            empty table; None for one commit.
+        executor: what runs compactions; the cores of this machine by default.
     """
-    with logging_errors(store):
-        typed = TableOptions({**store.schema_read_last().options, **options})
-        if makes_buckets(typed):
-            _enlarge(store, typed, committed, options)
-        if typed.get("partition.end-input-to-done"):
-            from paimon_pyds.ops.maintenance.drop_partitions import mark_written
+    schema = store.schema_read_last()
+    if not schema.primary_keys:
+        _apply_stray_vectors(store, committed, executor)
+    if committed is None:
+        return
+    if schema.primary_keys:
+        from paimon_pyds.engine.compact.after_write import compact_written
 
-            with logging_errors(store):
-                mark_written(store, typed, committed)
+        since = committed - 1 if write_only_since is None else write_only_since
+        compact_written(store, since, committed, options, executor)
+    with logging_errors(store):
+        typed = TableOptions({**schema.options, **options})
+        if write_only_since is None:
+            _finish_batch(store, typed, committed, options)
         others = any(typed.is_set(key) for key in _EXPIRE_BESIDES_SNAPSHOTS)
         is_due = not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min"))
         if is_due or typed.get("tag.automatic-creation") == "batch":
             _maintain(store, typed, options)
+
+
+def _apply_stray_vectors(store: TableStore, committed: int | None, executor: Executor | None) -> None:
+    try:
+        snapshot = store.latest_snapshot() if committed is None else snapshot_committed(store, committed)
+    except (PaimonError, OSError):  # the change is committed; the next commit looks again
+        return
+    if snapshot is not None and snapshot.index_manifest is not None:
+        from paimon_pyds.engine.compact.compact import apply_stray_vectors
+
+        apply_stray_vectors(store, snapshot, executor)
+
+
+def _finish_batch(store: TableStore, typed: TableOptions, committed: int, options: Mapping[str, str]) -> None:
+    """Do what is for the rows of each commit, even of one with ``write-only``."""
+    if makes_buckets(typed):
+        _enlarge(store, typed, committed, options)
+    if typed.get("partition.end-input-to-done"):
+        from paimon_pyds.ops.maintenance.drop_partitions import mark_written
+
+        with logging_errors(store):
+            mark_written(store, typed, committed)
 
 
 def _enlarge(store: TableStore, typed: TableOptions, committed: int, options: Mapping[str, str]) -> None:
@@ -63,23 +107,6 @@ def _enlarge(store: TableStore, typed: TableOptions, committed: int, options: Ma
         schema = store.schema(snapshot.schema_id)
         for partition, count in outgrown(typed, added).items():
             rescale(store, RescaleOptions(count, partition_is(schema, partition), options=options))
-
-
-def after_write_only(store: TableStore, before: int, options: Mapping[str, str], executor: Executor) -> None:
-    """Do what was put off for the commits after a snapshot, which were made with ``write-only``: compact the buckets
-    that have new rows, then do what `after_commit` does; an error is only logged or a warning.
-
-    Args:
-        store: a table with a primary key and fixed buckets.
-        before: the number of the snapshot; 0 for an empty table.
-        options: table options over the table's own, those of the commits but for ``write-only``.
-        executor: what runs compactions.
-    """
-    from paimon_pyds.engine.compact.after_write import compact_since
-
-    compact_since(store, before, options, executor)
-    with logging_errors(store):
-        _maintain(store, TableOptions({**store.schema_read_last().options, **options}), options)
 
 
 def _maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:

@@ -90,9 +90,12 @@ def write(
         if ready.changed is not None:
             note_change(df.sparkSession, ready.changed, ready.changed.latest_snapshot_id())
         if ready.table is not None:
-            from paimon_pyds.ops.after_commit import after_write_only
+            from paimon_pyds.ops.after_commit import after_commit
 
-            after_write_only(ready.table._store, ready.before, ready.own, SparkExecutor(df.sparkSession))
+            store, executor = ready.table._store, SparkExecutor(df.sparkSession)
+            latest = store.latest_snapshot_id()
+            if latest is not None:
+                after_commit(store, latest, ready.own, write_only_since=ready.before, executor=executor)
 
 
 def _saved(df: DataFrame, path: str, mode: str, options: Mapping[str, str]) -> Prepared:

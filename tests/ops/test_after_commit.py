@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +14,15 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.append import OverwriteMode, append, overwrite
+from paimon_pyds.engine.rowlevel.clauses import MergeOptions
+from paimon_pyds.engine.rowlevel.delete import delete
+from paimon_pyds.engine.rowlevel.merge_into import merge_into
+from paimon_pyds.engine.rowlevel.update import update
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.metadata.snapshot import snapshot_to_json
+from paimon_pyds.metadata.snapshot import CommitKind, snapshot_to_json
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.after_commit import after_commit
 from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
 from support.effort import sampled
 from support.maintenance import is_exact, rows_of
@@ -287,3 +295,45 @@ def test_the_longest_column_of_a_pattern_is_meant(
     table.append(rows)
     assert list(table.maintenance.expire_partitions().partitions) == gone
     assert table.to_arrow()["id"].to_pylist() == [2]
+
+
+_KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+_ROWS = pa.table([[1, 2], [1, 2]], schema=_KEYED)
+_COMMITS: dict[str, Callable[[TableStore], object]] = {
+    "append": lambda store: append(store, _ROWS),
+    "overwrite": lambda store: overwrite(store, _ROWS, OverwriteMode()),
+    "delete": lambda store: delete(store, "id = 1"),
+    "update": lambda store: update(store, {"v": 5}, "id = 1"),
+    "merge": lambda store: merge_into(store, _ROWS, ["id"], MergeOptions("update")),
+}
+
+
+@pytest.mark.parametrize("commit", _COMMITS.values(), ids=_COMMITS)
+def test_one_function_is_all_that_follows_a_commit(commit: Callable[[TableStore], object], tmp_path: Path) -> None:
+    """The engine only commits: a caller that forgets `after_commit` is seen here by what is not done."""
+    options = {"bucket": "1", "full-compaction.delta-commits": "1"}
+    table = pp.Table.create(tmp_path / "t", _KEYED, primary_key=["id"], options=options)
+    table.append(_ROWS, options={"write-only": "true"})
+    store = table._store
+    commit(store)
+    committed = store.latest_snapshot()
+    assert committed is not None
+    assert (committed.id, committed.commit_kind is CommitKind.COMPACT) == (2, False)
+    after_commit(store, committed.id, {})
+    latest = store.latest_snapshot()
+    assert latest is not None
+    assert (latest.id, latest.commit_kind) == (3, CommitKind.COMPACT)
+    is_exact(table)
+
+
+def test_commits_with_write_only_are_compacted_together(tmp_path: Path) -> None:
+    options = {"bucket": "1", "full-compaction.delta-commits": "1"}
+    table = pp.Table.create(
+        tmp_path / "t", pa.schema([*_KEYED, ("p", pa.int32())]), primary_key=["id", "p"], partition_by=["p"],
+        options=options,
+    )  # fmt: skip
+    for partition in (1, 2, 3):
+        table.append([{"id": 1, "v": 2, "p": partition}], options={"write-only": "true"})
+    after_commit(table._store, 3, {}, write_only_since=1)
+    levels = {file["partition"]: file["level"] for file in table.system.scan("files").to_arrow().to_pylist()}
+    assert levels == {"{1}": 0, "{2}": 5, "{3}": 5}

@@ -211,6 +211,12 @@ def remember(store: TableStore, snapshot: Snapshot, changes: Changes) -> None:
     store.notes[_NOTE] = _LastCommit(snapshot, changes if plain else None, time.time() * 1000)
 
 
+def snapshot_committed(store: TableStore, id_: int) -> Snapshot:
+    """A snapshot that this process has committed; the last one costs no request. Raises SnapshotNotFoundError."""
+    last = store.notes.get(_NOTE)
+    return last.snapshot if isinstance(last, _LastCommit) and last.snapshot.id == id_ else store.snapshot(id_)
+
+
 def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None:
     """The changes of this table's last commit here when its snapshot was replaced since, else None; reported once.
 

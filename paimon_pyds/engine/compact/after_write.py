@@ -6,18 +6,20 @@ Most writes have nothing to merge, and import nothing that only merging needs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.arrays import pc
 from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit.publisher import snapshot_committed
 from paimon_pyds.engine.compact.buckets_to_compact import due_buckets
 from paimon_pyds.engine.compact.options import CompactOptions
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
+from paimon_pyds.metadata.manifest import RUN_COLUMNS
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 def compact_written(
     store: TableStore,
-    snapshot: Snapshot,
-    written: Set[PartitionBucket],
+    since: int,
+    committed: int,
     options: Mapping[str, str] | None = None,
     executor: Executor | None = None,
 ) -> None:
@@ -37,18 +39,25 @@ def compact_written(
     Paimon's writer for Spark does (class abstractInnerTableDataWrite); otherwise `universal.pick` says which. The rows
     are there already, so an error does not fail the write: it becomes a warning with advice.
 
-    ``store``: a table with a primary key and fixed buckets. ``snapshot``: what the rows were committed as.
+    Args:
+        store: a table with a primary key and fixed buckets.
+        since: the number of the snapshot before the commits; 0 for an empty table.
+        committed: the number of the last snapshot that they made.
+        options: of the write, over the table's own.
+        executor: what runs compactions; the cores of this machine by default.
     """
     with errors_as_warnings(store):
-        typed = TableOptions({**store.schema(snapshot.schema_id).options, **(options or {})})
-        written = {bucket for bucket in written if bucket.bucket >= 0}
-        if not written or typed.get("write-only"):
+        typed = TableOptions({**store.schema_read_last().options, **(options or {})})
+        if typed.get("write-only"):
+            return
+        written = _written_buckets(store, since, committed)
+        if not written:
             return
         full = (typed.get("full-compaction.delta-commits") or 0) > 0
         due = written
         if not full:
             with suppress(SnapshotNotFoundError):  # then the newest one says what is due
-                due = due_buckets(store, snapshot, typed, written)
+                due = due_buckets(store, snapshot_committed(store, committed), typed, written)
         if not due:
             return
         from paimon_pyds.engine.compact.compact import compact_buckets
@@ -58,24 +67,22 @@ def compact_written(
             raise CommitConflictError(f"other commits changed the files of {skipped} buckets again and again")
 
 
-def compact_since(
-    store: TableStore, before: int, options: Mapping[str, str] | None = None, executor: Executor | None = None
-) -> None:
-    """`compact_written` for the buckets of all rows that were committed after a snapshot. ``store``: a table with a
-    primary key and fixed buckets. ``before``: the number of the snapshot; 0 for an empty table."""
-    with errors_as_warnings(store):
-        latest, reader = store.latest_snapshot(), ManifestReader(store)
-        if latest is None:
-            return
-        written: set[PartitionBucket] = set()
-        for snapshot in store.snapshots_between(before + 1, latest.id):
-            if snapshot.commit_kind is CommitKind.COMPACT:
-                continue
-            with suppress(SnapshotNotFoundError):  # it has expired: the next write sees to its buckets
-                found = reader.added(reader.delta(snapshot), ("partition", "bucket"))
-                found = found.filter(pc.greater_equal(found["bucket"], 0))
-                written.update(map(PartitionBucket, *(found[name].to_pylist() for name in ("partition", "bucket"))))
-        compact_written(store, latest, written, options, executor)
+def _written_buckets(store: TableStore, since: int, committed: int) -> set[PartitionBucket]:
+    """The buckets that the snapshots of commits added files to. Of a compaction that a commit brought along, the rows
+    are in the snapshot before it. What has expired is left to the next write."""
+    last = snapshot_committed(store, committed)
+    before = store.snapshots_among(range(since + 1, committed))
+    if last.commit_kind is CommitKind.COMPACT and since and not before:
+        before = [s for s in store.snapshots_among([since]) if s.commit_user == last.commit_user]
+    reader, written = ManifestReader(store), set[PartitionBucket]()
+    for snapshot in (*before, last):
+        if snapshot.commit_kind is CommitKind.COMPACT:
+            continue
+        with suppress(SnapshotNotFoundError):
+            added = reader.added(reader.delta(snapshot), RUN_COLUMNS)  # those that `due_buckets` reads
+            added = added.filter(pc.greater_equal(added["bucket"], 0))
+            written.update(map(PartitionBucket, *(added[name].to_pylist() for name in ("partition", "bucket"))))
+    return written
 
 
 @contextmanager

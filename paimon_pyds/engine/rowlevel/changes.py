@@ -112,15 +112,15 @@ def change_rows(
     """
     started = time.perf_counter()
 
-    def once(newest: Snapshot | None, retries: Retries) -> tuple[RowTarget, RowSummary, Snapshot | None]:
+    def once(newest: Snapshot | None, retries: Retries) -> RowSummary:
         target = RowTarget(store, options, newest)
         retries.go_by(target.options)
         edits = operation(target)
         if edits.is_empty:
-            return target, RowSummary(None, attempts=retries.count), newest
+            return RowSummary(None, attempts=retries.count)
         with removing_unpublished(partial(abort_messages, store, edits.messages)):
             published = _publish(target, edits, retries, executor)
-        summary = RowSummary(
+        return RowSummary(
             snapshot_id=None if published.snapshot is None else published.snapshot.id,
             rows_deleted=edits.deleted,
             rows_updated=edits.updated,
@@ -131,10 +131,8 @@ def change_rows(
             bytes_written=sum(m.size for m in edits.added) + published.vectors.size,
             attempts=retries.count,
         )
-        return target, summary, published.snapshot
 
-    target, summary, snapshot = on_newest(store, once, options)
-    _apply_stray_vectors(target, snapshot)
+    summary = on_newest(store, once, options)
     return replace(summary, seconds=time.perf_counter() - started)
 
 
@@ -145,14 +143,6 @@ def _publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Exe
 
     snapshot, files_removed = publish_versions(target, edits)
     return Published(snapshot, NewVectors(), files_removed)
-
-
-def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
-    if target.read_with_vectors or snapshot is None or snapshot.index_manifest is None:
-        return
-    from paimon_pyds.engine.compact.compact import apply_stray_vectors
-
-    apply_stray_vectors(target.store, snapshot)
 
 
 @dataclass(frozen=True, slots=True)

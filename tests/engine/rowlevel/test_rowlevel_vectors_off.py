@@ -99,12 +99,14 @@ def test_rows_that_are_named_by_their_place(tmp_path: Path) -> None:
     from pyroaring import BitMap
 
     from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
+    from paimon_pyds.ops.after_commit import after_commit
 
     table = _stray(tmp_path / "t")
     with pytest.warns(UserWarning, match=OFF):
         at = table.scan("id = 6", columns=["__paimon_file_path", "__paimon_row_index"]).to_arrow().to_pylist()[0]
+    summary = replace_rows(table._store, {at["__paimon_file_path"]: BitMap([at["__paimon_row_index"]])})
     with pytest.warns(UserWarning, match="dropped for good"):
-        replace_rows(table._store, {at["__paimon_file_path"]: BitMap([at["__paimon_row_index"]])})
+        after_commit(table._store, summary.snapshot_id, {})
     assert _ids(table) == [1, 3, 4, 7, 8]
 
 
