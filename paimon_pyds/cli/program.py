@@ -14,6 +14,12 @@ from paimon_pyds.cli.examples import EXAMPLES, wrapped
 if TYPE_CHECKING:
     from paimon_pyds.cli.target import Target
 
+_ELSEWHERE_CALLED = {
+    "read": "scan", "select": "scan", "query": "scan", "show": "scan", "cat": "scan", "head": "scan",
+    "write": "append", "insert": "append", "load": "append", "import": "append",
+    "schema": "describe", "info": "describe", "desc": "describe", "ls": "tables", "upsert": "merge",
+}  # fmt: skip
+"""Names that other programs give to commands of the first level."""
 _SECTIONS = ("Arguments", "Options", "Output", "Input", "Shared options")
 
 
@@ -118,8 +124,9 @@ class Group(click.Group):
         if name in self.commands or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         paths = [path for path, command in commands(program) if not isinstance(command, Group)]
-        elsewhere = [path for path in paths if path.split()[-1] == name]
-        meant = elsewhere or difflib.get_close_matches(name, self.commands, 2)
+        usual = [_ELSEWHERE_CALLED[name]] if self is program and name in _ELSEWHERE_CALLED else []
+        meant = usual or [path for path in paths if path.split()[-1] == name]
+        meant = meant or difflib.get_close_matches(name, self.commands, 2)
         hint = f"Did you mean {' or '.join(meant)}?" if meant else "--help lists the commands."
         ctx.fail(f"No such command {name!r}. {hint}")
 
