@@ -61,7 +61,7 @@ class InputFormat:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> InputFormat:
-        """Take what options say out of those of a command. Raises OptionError, SchemaError."""
+        """Move the input's options out of a command's. Raises OptionError, SchemaError."""
         types, names = given.pop("types"), ()
         if types is not None:
             from paimon_pyds.base.types import arrow_schema

@@ -1,8 +1,8 @@
 """The command line: ``paimon-pyds COMMAND TABLE_PATH …``; ``paimon-pyds --help`` lists the commands.
 
 Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``), or 2 for
-a command line that is none; ``maintenance verify`` and ``index verify`` end with 1 as well when they find something
-wrong, and ``snapshots diff --exit-code`` where two states differ.
+a bad command line; ``maintenance verify`` and ``index verify`` end with 1 as well when they find something wrong, and
+``snapshots diff --exit-code`` where two states differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COMPLETE = "_PAIMON_PYDS_COMPLETE"
 
 def main(argv: Sequence[str] | None = None, ready: Callable[[], object] = lambda: None) -> int:
     """Run one command; the exit status. ``ready``: is called before the command runs, when the imports are done."""
-    if instruction := os.environ.get(_COMPLETE):  # a shell asks what could come next
+    if instruction := os.environ.get(_COMPLETE):  # a shell wants completions
         from click.shell_completion import shell_complete
 
         return shell_complete(program, {}, "paimon-pyds", _COMPLETE, instruction)

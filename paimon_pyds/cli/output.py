@@ -47,7 +47,7 @@ class RowOutput:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> RowOutput:
-        """Take what options say out of those of a command."""
+        """Move the output's options out of a command's."""
         return cls(*(given.pop(field.name) for field in fields(cls)))
 
     @property

@@ -149,7 +149,7 @@ matching = option(
     metavar="FILE",
     help="only rows with one of the keys in this file (Parquet, ORC, Arrow, CSV or JSON lines) in its columns",
 )
-ignore_if_exists = flag("--ignore-if-exists", "what is there already stays as it is, which is no error then")
+ignore_if_exists = flag("--ignore-if-exists", "leave one that exists as it is; no error then")
 _OUTPUT = {"section": "Output"}
 _SHARED = {"section": "Shared options"}
 

@@ -176,8 +176,8 @@ def _lines(found: RemovalSummary) -> list[str]:
 
 
 def check_can_ask(what: str, *, yes: bool, shows: bool = True) -> None:
-    """Raise OptionError where there is no ``--yes``, and no terminal to ask on. ``what``: would be done. ``shows``:
-    the command has ``--dry-run``."""
+    """Raise OptionError where there is no ``--yes``, and no terminal for a question. ``what``: would be done.
+    ``shows``: the command has ``--dry-run``."""
     if not yes and (sys.stdin is None or not sys.stdin.isatty()):
         looks = ", or --dry-run, which only shows what would go" if shows else ""
         raise OptionError(f"nobody can be asked: {what}?", hint=f"add --yes{looks}")

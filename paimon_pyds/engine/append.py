@@ -210,8 +210,8 @@ def commit_messages(
 ) -> Snapshot | None:
     """Publish what writers wrote. On failure their files are removed, unless the table has them, or may have.
 
-    Messages that the same call has published before return the snapshot of that commit. What follows a commit is up to
-    the caller: `paimon_pyds.ops.after_commit`.
+    Messages that the same call has published before return the snapshot of that commit. The caller goes on with
+    `paimon_pyds.ops.after_commit`.
 
     Args:
         store: the table.
@@ -254,7 +254,7 @@ class _Publication:
         self._options = options
         self._fresh = fresh
         self.buckets = tuple(b for m in messages for b in m.buckets)
-        """What is committed: the writers' buckets, then those that their rows belong in by now."""
+        """Those to commit: the writers' buckets, then those that their rows belong in by now."""
         self._indexes: list[str] = []
         """Paths of the hash index files of this try."""
         self._parts: list[str] = []

@@ -69,7 +69,7 @@ def compact_written(
 
 def _written_buckets(store: TableStore, since: int, committed: int) -> set[PartitionBucket]:
     """The buckets that the snapshots of commits added files to. Of a compaction that a commit brought along, the rows
-    are in the snapshot before it. What has expired is left to the next write."""
+    are in the snapshot before it. Expired ones are left to the next write."""
     last = snapshot_committed(store, committed)
     before = store.snapshots_among(range(since + 1, committed))
     if last.commit_kind is CommitKind.COMPACT and since and not before:
