@@ -33,6 +33,7 @@ from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
+from paimon_pyds.format import HELD_BATCH_BYTES
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.split import METADATA_FIELDS
@@ -294,7 +295,10 @@ class Scan(RowStream):
         """
         return followed("read", self._batches(on_file))
 
-    def _batches(self, on_file: Callable[[FileTrace], None] | None) -> Iterator[pa.RecordBatch]:
+    def _batches_to_hold(self) -> Iterator[pa.RecordBatch]:
+        return followed("read", self._batches(None, hold=True))
+
+    def _batches(self, on_file: Callable[[FileTrace], None] | None, *, hold: bool = False) -> Iterator[pa.RecordBatch]:
         self._check_types()
         if self.predicate in (Const.FALSE, Const.UNKNOWN) or self.request.row_limit == 0:
             return
@@ -305,7 +309,10 @@ class Scan(RowStream):
 
         plan = self.plan()
         limit, threads = self.request.row_limit, os.cpu_count() or 1
-        yield from read_splits(plan.spec, plan.files, self._batch_rows, limit=limit, threads=threads, on_file=on_file)
+        spec = plan.spec
+        if hold and spec.predicate is Const.TRUE:  # all that is decoded stays
+            spec = replace(spec, batch_bytes=HELD_BATCH_BYTES)
+        yield from read_splits(spec, plan.files, self._batch_rows, limit=limit, threads=threads, on_file=on_file)
 
     def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
         """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.

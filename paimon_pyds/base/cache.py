@@ -42,6 +42,29 @@ class cached_property(Generic[_T]):
         return value
 
 
+class ByIdentity(Generic[_T]):
+    """Results that are worked out once for the same tuples, which are not compared: tuples of thousands of columns
+    take milliseconds. The tuples are held, so that no other one gets their identity."""
+
+    _MOST = 64
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[tuple[object, ...], _T]] = {}
+
+    def get(self, same: tuple[object, ...], others: Hashable, make: Callable[[], _T]) -> _T:
+        """What ``make`` gave for these objects, ``same`` by identity and ``others`` by value; several threads may make
+        it at the same time. Objects that are no tuples may change, and are not looked up."""
+        if any(type(each) is not tuple for each in same):
+            return make()
+        key = (*map(id, same), others)
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= self._MOST:
+                self._found.clear()
+            found = self._found[key] = same, make()
+        return found[1]
+
+
 @contextmanager
 def collection_paused() -> Iterator[None]:
     """No garbage is collected within: where very many objects are made that all stay, each search for cycles would look

@@ -307,7 +307,11 @@ class RowStream:
     def to_arrow(self) -> pa.Table:
         """All rows as one table in memory."""
         with shown("read"):
-            return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+            return pa.Table.from_batches(self._batches_to_hold(), schema=self.arrow_schema)
+
+    def _batches_to_hold(self) -> Iterator[pa.RecordBatch]:
+        """The rows for a caller that holds them all: batches may be larger."""
+        return self.to_batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
 BATCH_BYTES = 64 << 20
+HELD_BATCH_BYTES = 256 << 20
+"""Bytes of a batch at most, about; the latter where all rows are held in memory."""
 WHOLE_FILE = 64 << 10
 """Bytes of a file up to which it is better read by one request, whatever is wanted of it."""
 LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
@@ -62,17 +64,19 @@ class ReadHints:
         read_ahead: bytes that may be decoded ahead of the consumer; None: the reader decides. A batch has about this
             size at most, and at most about `BATCH_BYTES`: rows that are short in the file may be long in memory.
         read_whole: bytes of a file up to which one request for all of it is better than requests for parts.
+        most_bytes: bytes of a batch at most, about, where ``read_ahead`` is None.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     instants: InstantBounds = ()
     read_ahead: int | None = None
     read_whole: int = WHOLE_FILE
+    most_bytes: int = BATCH_BYTES
 
     @property
     def batch_bytes(self) -> int:
         """Bytes of a batch at most, about."""
-        return BATCH_BYTES if self.read_ahead is None else min(BATCH_BYTES, self.read_ahead)
+        return self.most_bytes if self.read_ahead is None else min(BATCH_BYTES, self.read_ahead)
 
 
 @dataclass(frozen=True, slots=True)

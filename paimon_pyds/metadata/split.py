@@ -23,7 +23,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.text import files_text, names_text, one_line, size_text
 from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema
 from paimon_pyds.errors import READ_AGAIN, expired_file
-from paimon_pyds.format import WHOLE_FILE, InstantBounds, ReadHints
+from paimon_pyds.format import BATCH_BYTES, WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.storage import FileIO
@@ -459,6 +459,8 @@ class ReadSpec:
     such casts are refused."""
     read_whole: int = WHOLE_FILE
     """Bytes of a file up to which it is read by one request, whatever is wanted of it."""
+    batch_bytes: int = BATCH_BYTES
+    """Bytes of a batch at most, about, where ``read_ahead`` is None."""
 
     def __repr__(self) -> str:
         from paimon_pyds.sql.predicate.to_sql import to_sql  # no plan of a new process needs it
@@ -469,7 +471,7 @@ class ReadSpec:
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file needs besides its path and size."""
-        return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole)
+        return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole, self.batch_bytes)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema."""
@@ -488,6 +490,8 @@ class ReadSpec:
 
 def result_schema(spec: ReadSpec) -> pa.Schema:
     """The Arrow schema of the batches of a read: the requested columns, then the metadata columns."""
+    if not spec.metadata_columns:
+        return arrow_schema(spec.fields)
     return arrow_schema([*spec.fields, *(METADATA_FIELDS[name] for name in spec.metadata_columns)])
 
 

@@ -6,12 +6,13 @@ import gc
 import os
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from paimon_pyds.base.cache import ByteLimitedCache, TwoLevelCache
+from paimon_pyds.base.cache import ByIdentity, ByteLimitedCache, TwoLevelCache
 from paimon_pyds.errors import StorageError
 from paimon_pyds.storage.disk_cache import LocalCache
 
@@ -201,3 +202,23 @@ def test_storage_without_a_disk_cache_has_memory_only(tmp_path: Path) -> None:
         cache = _numbers()
         cache.put(7, io, _NAME)
         assert (cache.get(io, _NAME), _numbers().get(io, _NAME)) == (7, None)
+
+
+def test_tuples_are_found_again_by_identity() -> None:
+    cache, made = ByIdentity[int](), list[int]()
+
+    def make() -> int:
+        made.append(len(made))
+        return len(made)
+
+    def pair(i: int) -> tuple[int, int]:
+        return i, i
+
+    first, equal, mutable = pair(1), pair(1), [1, 1]
+    assert first is not equal
+    assert [cache.get((one,), 0, make) for one in (first, equal, first, equal)] == [1, 2, 1, 2]
+    assert cache.get((first,), 1, make) == 3
+    assert [cache.get((mutable,), 0, make) for _ in range(2)] == [4, 5]  # type: ignore[arg-type]
+    for i in range(500):  # few are held; of others a later tuple may have the identity
+        assert cache.get((pair(i),), 0, partial(int, i)) == i
+    assert cache.get((first,), 0, make) == 6

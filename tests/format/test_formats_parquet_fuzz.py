@@ -181,7 +181,7 @@ def test_flipped_bytes_in_pages(
     data, table = good
     io, name = open_file_io(str(tmp_path / "good"))
     (tmp_path / "good").write_bytes(data)
-    footer, _ = read_footer(io, name, len(data), ReadCounters())
+    footer = Footer(read_footer(io, name, len(data), ReadCounters())[0], name, len(data))
     end = max(footer.chunk(len(footer.groups) - 1, leaf).stop for leaf in range(len(FIELDS)))
     wanted = _wanted(way, monkeypatch)
     expected = table.take(wanted.to_array(N))

@@ -202,7 +202,8 @@ def test_offset_index_round_trip(pages: list[tuple[int, int, int]]) -> None:
 
 def _footer(path: Path) -> tuple[Footer, Any]:
     io, name = open_file_io(str(path))
-    return read_footer(io, name, path.stat().st_size, ReadCounters())[0], io
+    size = path.stat().st_size
+    return Footer(read_footer(io, name, size, ReadCounters())[0], name, size), io
 
 
 def test_offset_index_that_lies(path: Path) -> None:

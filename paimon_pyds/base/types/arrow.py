@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import scalar
+from paimon_pyds.base.cache import ByIdentity
 from paimon_pyds.base.types.kinds import MAX_LENGTH, TIMESTAMP_KINDS, UNIT_DIGITS, Kind
 from paimon_pyds.base.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 from paimon_pyds.errors import SchemaError, UnsupportedError
@@ -70,6 +71,13 @@ def _arrow_field(field_: DataField) -> pa.Field:
 def arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
     """The Arrow schema of these columns, with nullability, without metadata.
     Raises UnsupportedError: a column of a type that has no Arrow type here, or has one inside."""
+    return _SCHEMAS.get((fields,), None, lambda: _arrow_schema(fields))
+
+
+_SCHEMAS = ByIdentity[pa.Schema]()
+
+
+def _arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
     found = []
     for field_ in fields:
         try:

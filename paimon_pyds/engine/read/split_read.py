@@ -18,6 +18,7 @@ from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, open_data_file, rea
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows
 from paimon_pyds.engine.read.small_files import joined_files, read_small_files
 from paimon_pyds.format import WHOLE_FILE
+from paimon_pyds.format.batches import bytes_held
 from paimon_pyds.format.threads import in_order
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, result_schema, sections
@@ -194,7 +195,7 @@ def _run(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch | list[
 
 
 def _bytes_of(item: pa.RecordBatch | list[FileTrace]) -> int:
-    return 0 if isinstance(item, list) else int(item.nbytes)
+    return 0 if isinstance(item, list) else bytes_held(item)
 
 
 def with_filter(spec: ReadSpec, predicate: Predicate) -> ReadSpec:

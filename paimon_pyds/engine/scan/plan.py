@@ -142,9 +142,11 @@ class Planner:
     def spec(self, files: Files) -> ReadSpec:
         request = self.request
         schemas = {id_: self.fields_of(id_) for id_ in _schema_ids(files)}
+        names = {field.name for field in request.fields}
+        numbered = any(field.name in names and field in request.fields for field in KEY_VALUE_FIELDS)
         return ReadSpec(
             io=self.store.io,
-            schemas=with_key_values(schemas) if set(request.fields) & set(KEY_VALUE_FIELDS) else schemas,
+            schemas=with_key_values(schemas) if numbered else schemas,
             fields=request.fields,
             filter_fields=self.filter_fields,
             predicate=request.predicate,

@@ -11,7 +11,8 @@ Source: apache/parquet-format, Encodings.md and LogicalTypes.md; parquet-mr's Na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -133,23 +134,36 @@ def rows_at_once(batch_rows: int, rows: int, size: int) -> int:
     return max(batch_rows, min(_FILTERED_BATCHES * batch_rows, _FILTERED_BYTES * rows // max(1, size)))
 
 
+class ColumnSize(NamedTuple):
+    """Of a column in a row group: bytes before compression, values, and whether a dictionary or the like may have
+    shortened texts."""
+
+    stored: int
+    values: int
+    is_shortened: bool
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> ColumnSize:
+        """What the footer says of a column chunk."""
+        shortened = chunk.physical == _BYTE_ARRAY and not _SHORTENING.isdisjoint(chunk.encodings)
+        return cls(chunk.uncompressed_size, chunk.values, shortened)
+
+
 class BatchRows:
     """How many rows of a row group to decode at a time: the footer does not have the length of rows that a dictionary
     shortens. The first batch is as small as if each row had all bytes of its column; later batches follow from the size
     of the last rows. Where rows get much longer from one batch to the next, that batch is too large.
 
-    ``most``: rows of a batch at most. ``size``: bytes of a batch at most, about. ``chunks``: the columns that are
-    decoded.
+    ``most``: rows of a batch at most. ``size``: bytes of a batch at most, about. ``columns``: those that are decoded.
     """
 
-    def __init__(self, most: int, rows: int, size: int, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, most: int, rows: int, size: int, columns: Iterable[ColumnSize]) -> None:
         self._most, self._size = most, size
-        least = sum(max(chunk.uncompressed_size, _LEAST_VALUE_BYTES * chunk.values) for chunk in chunks)
-        shortened = sum(
-            chunk.uncompressed_size * max(1, chunk.values // max(1, rows))
-            for chunk in chunks
-            if chunk.physical == _BYTE_ARRAY and not _SHORTENING.isdisjoint(chunk.encodings)
-        )
+        least = shortened = 0
+        for stored, values, is_shortened in columns:
+            least += max(stored, _LEAST_VALUE_BYTES * values)
+            if is_shortened:
+                shortened += stored * max(1, values // max(1, rows))
         self.next = max(1, min(most, size * rows // max(1, least)))
         """Rows of the next batch."""
         if shortened * min(self.next, rows) > size:

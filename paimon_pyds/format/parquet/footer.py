@@ -345,6 +345,18 @@ def _place(outer: Struct, offset_id: int, length_id: int, file_size: int, name: 
     return offset, length
 
 
+def columns_in(data: bytes) -> int:
+    """The elements of the schema in a footer, without decoding them: its columns, and what nests them; 0 where the
+    footer does not begin as usual."""
+    try:
+        wire, field_id, pos = field_head(data, 0, 0)
+        if (wire, field_id) == (I32, 1):
+            wire, field_id, pos = field_head(data, skip_field(data, pos, wire), field_id)
+        return _struct_list(data, pos, "schema")[0] if (wire, field_id) == (LIST, 2) else 0
+    except (IndexError, CorruptFileError):
+        return 0
+
+
 def read_footer(
     io: FileIO,
     path: str,
@@ -352,8 +364,8 @@ def read_footer(
     counters: ReadCounters,
     whole: int = WHOLE_FILE,
     kept: CachedRanges | None = None,
-) -> tuple[Footer, Tail]:
-    """The footer of a file, in one request where the guess of its length holds.
+) -> tuple[bytes, Tail]:
+    """The footer of a file, not decoded, in one request where the guess of its length holds.
 
     A small file is read whole. Else the guess is 1/4096 of the file, between 16 and 64 KiB: a fixed 64 KiB would be
     most of what a lookup of one row reads. A request to a store is larger, as it takes long whatever its size.
@@ -362,7 +374,7 @@ def read_footer(
     to it.
 
     Raises:
-        CorruptFileError: not a Parquet file, or a footer that makes no sense.
+        CorruptFileError: not a Parquet file.
         UnsupportedError: the footer is encrypted.
     """
     if size < 12:
@@ -395,4 +407,4 @@ def read_footer(
     counters.footer_bytes += len(tail.data)
     if kept is not None:
         kept.add(size - 8 - length, tail.data[-8 - length :])
-    return Footer(tail.data[-8 - length : -8], path, size), tail
+    return tail.data[-8 - length : -8], tail

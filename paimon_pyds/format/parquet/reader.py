@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache, partial
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,17 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, RowType, arrow_schema
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.format import FoundRows, GroupPlan, ReadCounters, ReadHints
-from paimon_pyds.format.batches import resized
-from paimon_pyds.format.parquet.conversion import INT96, BatchRows, all_but, conform_batch, rows_at_once, without_rows
-from paimon_pyds.format.parquet.footer import Chunk, Leaf
+from paimon_pyds.format.batches import bytes_held, resized
+from paimon_pyds.format.parquet.conversion import (
+    INT96,
+    BatchRows,
+    ColumnSize,
+    all_but,
+    conform_batch,
+    rows_at_once,
+    without_rows,
+)
+from paimon_pyds.format.parquet.footer import Leaf
 from paimon_pyds.format.parquet.gather_values import gather_values
 from paimon_pyds.format.parquet.page_picks import (
     Estimate,
@@ -36,6 +44,7 @@ from paimon_pyds.format.parquet.pages import decode_picks
 from paimon_pyds.format.parquet.small_pages import has_small_pages, small_pages
 from paimon_pyds.format.parquet.sorted_column import find_values
 from paimon_pyds.format.parquet.source import ParquetSource, decoding
+from paimon_pyds.format.parquet.wide import WideFile
 from paimon_pyds.format.threads import all_of, in_order
 from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import FileIO
@@ -100,10 +109,12 @@ class ParquetReader:
         self._path = path
         self._counters = counters
         self._groups_read: set[int] = set()
-        self.row_count = self._source.footer.row_count
+        self._groups = self._source.groups
+        wide = self._source.wide
+        self.row_count = self._source.footer.row_count if wide is None else sum(wide.rows)
 
     def groups(self) -> Sequence[tuple[int, int]]:
-        return self._source.footer.groups
+        return self._groups
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         # Page indexes are read only where enough of the rows within are at stake.
@@ -114,6 +125,9 @@ class ParquetReader:
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
+        if selection.is_all and (whole := self._read_wide(fields, batch_rows)) is not None:
+            yield from whole
+            return
         columns = _Columns(arrow_schema(fields), list(map(self._leaves_of, fields)))
         batches = self._batches(columns, selection, batch_rows)
         if not selection.is_all:  # row groups that are read whole have batches of the right size
@@ -147,7 +161,7 @@ class ParquetReader:
     def _leaves_of(self, field: DataField) -> list[Leaf]:
         """The leaves to read of a column: if only its NULLs are wanted, one leaf is enough."""
         leaves = self._leaves(field.name)
-        return leaves[:1] if isinstance(field.type, RowType) and not field.type.fields else leaves
+        return leaves[:1] if _wants_nulls_only(field) else leaves
 
     def _leaves(self, name: str) -> list[Leaf]:
         footer = self._source.footer
@@ -161,7 +175,7 @@ class ParquetReader:
 
     def _plan(self, columns: _Columns, selection: RowSelection) -> Iterator[_Task | list[_Task]]:
         """Row groups to read whole, and passes over several row groups whose columns are read by pages."""
-        groups = self._source.footer.groups
+        groups = self._groups
         for first in range(0, len(groups), _WINDOW_GROUPS):
             tasks = list(self._wanted(selection, first, min(first + _WINDOW_GROUPS, len(groups))))
             sparse = [t for t in tasks if t.rows is not None and not too_many_rows(len(t.rows), self._rows_of(t.group))]
@@ -173,7 +187,7 @@ class ParquetReader:
     def _wanted(self, selection: RowSelection, first: int, stop: int) -> Iterator[_Task]:
         """Row groups with selected rows, and which; where few are left out, which these are."""
         for group in range(first, stop):
-            begin, end = self._source.footer.groups[group]
+            begin, end = self._groups[group]
             inside, rows = selection.window(begin, end), end - begin
             if not rows or inside.is_none:
                 continue
@@ -185,7 +199,7 @@ class ParquetReader:
                 yield _Task(group, inside.to_array(rows))
 
     def _rows_of(self, group: int) -> int:
-        begin, end = self._source.footer.groups[group]
+        begin, end = self._groups[group]
         return end - begin
 
     def _choose_pages(self, task: _Task, flat: Sequence[int]) -> _Task:
@@ -239,18 +253,55 @@ class ParquetReader:
         if first is None:
             return iter(())
         threads = pa.cpu_count() + isinstance(first, list)  # passes wait for each other's Python code now and then
+        groups = (
+            self._read_group(columns, step, batch_rows)
+            if isinstance(step, _Task)
+            else self._read_pages(columns, step, alone=step is first)
+            for step in chain([first], steps)
+        )
+        return self._several_at_a_time(groups, threads)
+
+    def _several_at_a_time(
+        self, groups: Iterator[Generator[pa.RecordBatch, None, None]], threads: int
+    ) -> Iterator[pa.RecordBatch]:
         return in_order(
-            (
-                self._read_group(columns, step, batch_rows)
-                if isinstance(step, _Task)
-                else self._read_pages(columns, step, alone=step is first)
-                for step in chain([first], steps)
-            ),
+            groups,
             threads=min(_MOST_THREADS, threads) if self._batch_bytes >= _LEAST_AHEAD else 1,
             held=self._batch_bytes,
-            size=attrgetter("nbytes"),
+            size=bytes_held,
             permits=_permits(threads),
         )
+
+    def _read_wide(self, fields: Sequence[DataField], batch_rows: int) -> Iterator[pa.RecordBatch] | None:
+        """All rows of a file of many columns; None for other files, and those whose pages may be small."""
+        wide = self._source.wide
+        if wide is None or (found := wide.columns) is None or any(f.name not in found for f in fields):
+            return None
+        if wide.may_have_small_pages(self._source.footer_start):
+            return None
+        columns = [found[f.name][:1] if _wants_nulls_only(f) else found[f.name] for f in fields]
+        schema, int96 = arrow_schema(fields), wide.has_int96(chain.from_iterable(columns))
+        groups = (
+            self._read_wide_group(wide, group, schema, columns, int96, batch_rows)
+            for group, rows in enumerate(wide.rows)
+            if rows
+        )
+        return self._several_at_a_time(groups, pa.cpu_count())
+
+    def _read_wide_group(
+        self, wide: WideFile, group: int, schema: pa.Schema, columns: Sequence[range], int96: bool, batch_rows: int
+    ) -> Generator[pa.RecordBatch, None, None]:
+        rows = wide.rows[group]
+        compressed, sizes = wide.sizes(group, chain.from_iterable(columns))
+        self._count_group(group)
+        self._counters.rows_decoded += rows
+        self._source.count(compressed, requests=1)
+        sizing = BatchRows(batch_rows, rows, self._batch_bytes, sizes)
+        is_one = sizing.next >= rows
+        buffer = self._buffer(compressed, len(sizes))
+        decoded = self._by_pyarrow(columns, group, sizing, buffer, int96=int96)
+        wanted = self._wanted_of(decoded, schema, _Task(group, None), sizing)
+        return wanted if is_one else resized(wanted, schema, batch_rows, self._batch_bytes)
 
     def _read_group(self, columns: _Columns, task: _Task, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
         """The wanted rows of a row group, to be decoded whole in batches of ``batch_rows`` rows."""
@@ -262,13 +313,17 @@ class ParquetReader:
         if task.dropped is not None:
             batch_rows = rows_at_once(batch_rows, rows, sum(chunk.uncompressed_size for chunk in chunks))
         at_once = min(self._batch_bytes, SMALL_PAGES_BYTES)
-        if has_small_pages(leaves, chunks, at_once) and not self._buffer(chunks):
-            sizing = BatchRows(max(batch_rows, _PASS_BATCH_ROWS), rows, at_once, chunks)
+        compressed, sizes = sum(chunk.compressed_size for chunk in chunks), map(ColumnSize.of, chunks)
+        buffer = self._buffer(compressed, len(chunks))
+        if has_small_pages(leaves, chunks, at_once) and not buffer:
+            sizing = BatchRows(max(batch_rows, _PASS_BATCH_ROWS), rows, at_once, sizes)
             decoded = self._by_small_pages(columns, task.group, sizing)
         else:
-            sizing = BatchRows(batch_rows, rows, self._batch_bytes, chunks)
-            self._source.count(sum(chunk.compressed_size for chunk in chunks), requests=1)
-            decoded = self._by_pyarrow(columns, task.group, sizing)
+            sizing = BatchRows(batch_rows, rows, self._batch_bytes, sizes)
+            self._source.count(compressed, requests=1)
+            places = [range(of_column[0].index, of_column[-1].index + 1) for of_column in columns.leaves]
+            int96 = any(leaf.physical == INT96 for leaf in leaves)
+            decoded = self._by_pyarrow(places, task.group, sizing, buffer, int96=int96)
         wanted = self._wanted_of(decoded, columns.schema, task, sizing)
         return resized(wanted, columns.schema, batch_rows, self._batch_bytes)  # the first ones may be short
 
@@ -302,18 +357,19 @@ class ParquetReader:
         for arrays in small_pages(self._source, group, leaves, sizing, _permits(pa.cpu_count())):
             yield pa.RecordBatch.from_arrays(arrays, columns.schema.names)
 
-    def _by_pyarrow(self, columns: _Columns, group: int, sizing: BatchRows) -> Iterator[pa.RecordBatch]:
-        order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
+    def _by_pyarrow(
+        self, columns: Sequence[range], group: int, sizing: BatchRows, buffer: int, *, int96: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of a row group. ``columns``: the leaves of each."""
+        order = sorted(range(len(columns)), key=lambda i: columns[i].start)
         place = [0] * len(order)
         for at, i in enumerate(order):
             place[i] = at
-        leaves = sorted((leaf.index, leaf.physical) for of_column in columns.leaves for leaf in of_column)
-        buffer = self._buffer([self._source.footer.chunk(group, leaf) for leaf, _ in leaves])
-        int96 = any(physical == INT96 for _, physical in leaves)
+        leaves = list(chain.from_iterable(columns[i] for i in order))
         with self._source.arrow_file(int96=int96, buffer=buffer) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
-                    sizing.next, row_groups=[group], column_indices=[leaf for leaf, _ in leaves], use_threads=True
+                    sizing.next, row_groups=[group], column_indices=leaves, use_threads=True
                 )
             while True:
                 with decoding(self._path):
@@ -322,15 +378,14 @@ class ParquetReader:
                     break
                 if batch.num_columns != len(place):
                     raise CorruptFileError(f"{len(place)} columns wanted, {batch.num_columns} decoded", path=self._path)
-                yield batch.select(place)
+                yield batch if place == list(range(len(place))) else batch.select(place)
                 file.reader.set_batch_size(sizing.next)
 
-    def _buffer(self, chunks: Sequence[Chunk]) -> int:
+    def _buffer(self, stored: int, columns: int) -> int:
         """Bytes of each column to read at a time; 0 where the row group may be held as it is stored."""
-        stored = sum(chunk.compressed_size for chunk in chunks)
         if self._read_ahead is None or stored <= self._read_ahead:
             return 0
-        return max(_LEAST_BUFFER, self._read_ahead // len(chunks))
+        return max(_LEAST_BUFFER, self._read_ahead // columns)
 
     def _read_pages(
         self, columns: _Columns, tasks: Sequence[_Task], *, alone: bool
@@ -391,6 +446,10 @@ class ParquetReader:
         if group not in self._groups_read:
             self._groups_read.add(group)
             self._counters.row_groups_read += 1
+
+
+def _wants_nulls_only(field: DataField) -> bool:
+    return isinstance(field.type, RowType) and not field.type.fields
 
 
 def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:

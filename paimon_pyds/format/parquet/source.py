@@ -6,17 +6,19 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.format import WHOLE_FILE, ReadCounters
 from paimon_pyds.format.parquet.conversion import footer_without_int96
-from paimon_pyds.format.parquet.footer import MAGIC, Footer, Tail, read_footer
+from paimon_pyds.format.parquet.footer import MAGIC, Footer, Tail, columns_in, read_footer
 from paimon_pyds.format.parquet.page_index import (
     ColumnIndex,
     PageTable,
@@ -25,6 +27,7 @@ from paimon_pyds.format.parquet.page_index import (
     decode_offset_indexes,
 )
 from paimon_pyds.format.parquet.thrift import check_struct
+from paimon_pyds.format.parquet.wide import LEAST_WIDE, WideFile
 from paimon_pyds.storage import LOCAL_INDEXES, FileIO, requests_at_once, saves_requests
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ _JOINED_GAP = 4096
 """Bytes between ranges up to which they count as one request, as `FileIO.read_ranges` joins them."""
 _LEAST_KEPT = 64 << 10
 """Bytes of decoded page indexes of a file: fewer are read again in no time, as is the footer of a small file."""
+_FOOTER = "FileMetaData"
 _LARGE_FILE = 8 << 20
 """Bytes of a file from which its footer and page indexes are cached, however small they are."""
 
@@ -55,7 +59,6 @@ class ParquetSource:
             from paimon_pyds.storage.range_cache import CachedRanges
 
             self._kept = CachedRanges(io, path)
-        self.footer: Footer
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
         self.sorted_pages: dict[int, SortedPages] = {}
@@ -63,14 +66,49 @@ class ParquetSource:
         self._version = _version(io, path, size)
         version, *found = LOCAL_INDEXES.get(path) or (None,)
         if version is None or version != self._version:
-            self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
+            self._footer_data, self._tail = read_footer(io, path, size, counters, whole, self._kept)
         else:
             self.footer, *kept = found
+            self._footer_data = self.footer.data
             self._tables, self._bounds, self.sorted_pages = (dict(one) for one in kept)
             self._tail = Tail(b"", size)
+        with decoding(path):
+            self._is_wide = columns_in(self._footer_data) >= LEAST_WIDE and check_struct(self._footer_data, _FOOTER)
+        if not self._is_wide:
+            _ = self.footer  # damage is found when the file is opened
         self._found = len(self._tables) + len(self._bounds) + len(self.sorted_pages)
         self._files: dict[tuple[bool, int], list[Any]] = {}
         self._closed = False
+
+    @property
+    def footer_start(self) -> int:
+        """Where the footer begins in the file."""
+        return self.size - 8 - len(self._footer_data)
+
+    @property
+    def groups(self) -> Sequence[tuple[int, int]]:
+        """First row and end of each row group."""
+        if self.wide is None:
+            return self.footer.groups
+        return list(pairwise(accumulate(self.wide.rows, initial=0)))
+
+    @cached_property
+    def footer(self) -> Footer:
+        """The decoded footer. Raises CorruptFileError: it makes no sense."""
+        return Footer(self._footer_data, self.path, self.size)
+
+    @cached_property
+    def wide(self) -> WideFile | None:
+        """The file as pyarrow knows it, where it has many columns and its footer a checksum: a damaged one
+        may abort the process in pyarrow. Raises as `decoding`."""
+        if not self._is_wide:
+            return None
+        with decoding(self.path):
+            return WideFile(self._metadata)
+
+    @cached_property
+    def _metadata(self) -> Any:
+        return _metadata_of(self._footer_data)
 
     def read(self, ranges: Sequence[tuple[int, int]], *, index: bool = False) -> list[bytes]:
         """The bytes of (offset, length) ranges; those within the file's tail are not read again."""
@@ -163,12 +201,8 @@ class ParquetSource:
 
     def _open(self, int96: bool, buffer: int) -> Any:
         whole = self._tail.get(0, self.size)
-        import pyarrow.parquet as pq
-
         with decoding(self.path):
-            data = footer_without_int96(self.footer.data) if int96 else self.footer.data
-            footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
-            metadata = pq.read_metadata(pa.BufferReader(footer))
+            metadata = _metadata_of(footer_without_int96(self._footer_data)) if int96 else self._metadata
             if whole is not None:
                 source = pa.BufferReader(joined_buffer([whole]))
             elif saves_requests(self._io):
@@ -202,6 +236,14 @@ def _version(io: FileIO, path: str, size: int) -> str | None:
     with suppress(OSError):
         return f"{io.version(path)}, {size} bytes"
     return None
+
+
+def _metadata_of(footer: bytes) -> Any:
+    """Pyarrow's ``FileMetaData`` of a footer."""
+    import pyarrow.parquet as pq
+
+    data = b"".join([MAGIC, footer, len(footer).to_bytes(4, "little"), MAGIC])
+    return pq.read_metadata(pa.BufferReader(data))
 
 
 def joined_buffer(parts: Sequence[bytes | memoryview]) -> pa.Buffer:

@@ -326,10 +326,11 @@ def with_checksum(message: bytes) -> bytes:
     return message[:-1] + _checksum_field(message[:-1])
 
 
-def check_struct(message: bytes, name: str) -> None:
-    """Compare a struct with its checksum, where it has one. Raises CorruptFileError."""
+def check_struct(message: bytes, name: str) -> bool:
+    """Compare a struct with its checksum, where it has one. Returns whether it has; raises CorruptFileError."""
     end = message[-_CHECKSUM_BYTES - 8 :]
     # Damage to the UUID is no reason to believe the rest: one half of it is enough.
     has_checksum = _CHECKSUM_UUID[:8] in end or _CHECKSUM_UUID[8:] in end
     if has_checksum and not message.endswith(_checksum_field(message[:-_CHECKSUM_BYTES])):
         raise CorruptFileError("the bytes do not have their checksum", field=name)
+    return has_checksum

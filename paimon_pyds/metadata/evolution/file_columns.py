@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, from_numpy, is_true, pc
+from paimon_pyds.base.cache import ByIdentity
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types.arrow import arrow_schema, arrow_type, scalar_to_internal
 from paimon_pyds.base.types.kinds import Kind
@@ -235,6 +236,9 @@ def _same_type(a: ColumnRef, b: ColumnRef) -> bool:
     return a.type is not None and b.type is not None and same_type(a.type, b.type)
 
 
+_PLANS = ByIdentity[Evolution]()
+
+
 @lru_cache(maxsize=512)
 def _plan(
     file_fields: tuple[DataField, ...],
@@ -260,6 +264,8 @@ def _plan(
         except SchemaError as error:
             raise SchemaError(f"column {field.name!r}: {error.message}") from error
     columns = tuple(by_id[id_] for id_ in wanted)
+    if columns == read_fields:
+        columns = read_fields
     without_index = _alike(file_fields)
     if trims_char:
         without_index |= {f.name for f in file_fields if has_kind(f.type, Kind.CHAR)}
@@ -302,7 +308,10 @@ def plan_evolution(
     """
     present = None if available is None else frozenset(available)
     constants = {f.name: partition[f.name] for f in read_fields if f.name in partition} if partition else {}
-    evolution = _plan(tuple(file_fields), tuple(read_fields), present, trims_char, frozenset(constants), zone)
+    others = present, trims_char, frozenset(constants), zone
+    evolution = _PLANS.get(
+        (file_fields, read_fields), others, lambda: _plan(tuple(file_fields), tuple(read_fields), *others)
+    )
     return replace(evolution, constants=constants) if constants else evolution
 
 
