@@ -62,14 +62,14 @@ __all__ = [
 ]
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
 """The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
-_LONGEST = 10_000
+_MOST_CHARACTERS = 10_000
 """Characters after which a message is cut: an error about a text of megabytes shows its beginning."""
 
 
 def _presentable(text: str) -> str:
     """A text as people may see it: without secrets, without characters that a terminal obeys, not endless."""
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}…"
+    if len(text) > _MOST_CHARACTERS:
+        text = f"{text[:_MOST_CHARACTERS]}…"
     excerpt = _EXCERPT.search(text)
     lines = [text] if excerpt is None else [text[: excerpt.start()], *excerpt[0].split("\n")[1:]]
     return "\n".join(visible(redact(line)) for line in lines)

@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import Rows
 
 DEFAULT_BATCH_ROWS = 65_536
+"""Rows of a batch: large enough for arrays, small enough for memory with wide rows."""
 SOON_ROWS = 100_000
+"""Rows below which a scan of a local table ends too soon to show progress."""
 
 
 __all__ = ["Scan"]

@@ -28,7 +28,7 @@ _NUMBERS = {np.dtype(d): pa.from_numpy_dtype(d) for d in ("i1", "i2", "i4", "i8"
 _DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
 _CACHED = frozenset({int, bool, type(None)})
 """Types of values whose scalars are cached: small ones, which are the same if they compare as equal."""
-_LARGEST_COUNTED = (32 << 20) - (64 << 10)
+_LARGEST_COUNTED_BYTES = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
 _LEAST_BLOCK = 1 << 19
 """Bytes of the block that is freed for that, at least."""
@@ -95,14 +95,14 @@ pc: Any = _Compute()
 """``pyarrow.compute`` for modules that planning imports."""
 
 
-def keep_freed_memory(size: int = _LARGEST_COUNTED) -> None:
+def keep_freed_memory(size: int = _LARGEST_COUNTED_BYTES) -> None:
     """Have glibc retain some times ``size`` freed bytes, up to 64 MiB, for the next allocations.
 
     By default glibc returns memory to the system at once, and allocating it again takes longer than building bitmaps in
     it. glibc stops that, up to twice the size of the block, once a program has freed one large block (mallopt(3),
     M_MMAP_THRESHOLD): this function frees one that was never written. It does not change other allocators.
     """
-    _allocate_once(min(1 << max(2 * size, _LEAST_BLOCK).bit_length(), _LARGEST_COUNTED))
+    _allocate_once(min(1 << max(2 * size, _LEAST_BLOCK).bit_length(), _LARGEST_COUNTED_BYTES))
 
 
 @cache

@@ -39,7 +39,7 @@ _PASSWORD = r"(?i)(\b[a-z][a-z0-9+.-]{0,31}://)[^/@\s:]{0,256}:(?!\d{1,5}(?:/|\s
 _USER = r"(?i)(\b(?!(?:abfss?|wasbs?)://)[a-z][a-z0-9+.-]{0,31}://)[^/@\s]{1,256}@"
 """``scheme://user@``; in addresses of Azure a container stands there."""
 _SIGNED = rf"(?i)[?&][\w.-]{{0,64}}{_WORDS}[\w.-]{{0,64}}="
-_SHORTEST = 4
+_LEAST_CHARACTERS = 4
 """Characters from which a secret is blanked by its value: shorter ones occur in ordinary words."""
 
 UNSEEN = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
@@ -74,7 +74,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Blank out what looks like a secret: values of keys that name one, passwords and signatures in addresses.
     ``secrets``: these are blanked wherever they stand."""
     for secret in secrets:
-        if len(secret) >= _SHORTEST:
+        if len(secret) >= _LEAST_CHARACTERS:
             text = text.replace(secret, HIDDEN)
     if "://" in text and "@" in text:
         text = re.sub(_USER, rf"\1{HIDDEN}@", re.sub(_PASSWORD, rf"\1{HIDDEN}@", text))

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
 
-_LONGEST = 400
+_SHOWN_CHARACTERS = 400
 """Characters of a text that messages show."""
 _MOST_NAMES = 8
 """Names of a list that messages show."""
@@ -45,7 +45,7 @@ def summary_text(snapshot_id: int | None, parts: Sequence[str], seconds: float) 
 def plain(*parts: str) -> str:
     """The parts that are not empty, without secrets and control characters; what is long is cut."""
     text = visible(redact(", ".join(part for part in parts if part)))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
 
 
 def files_text(files: int, rows: int, size: int) -> str:

@@ -19,7 +19,7 @@ from paimon_pyds.errors import OptionError
 _session: ContextVar[str | None] = ContextVar("_session", default=None)
 _LINK = "/etc/localtime"
 _FOLDER = "zoneinfo/"
-_QUARTER = 7_884_000
+_QUARTER_SECONDS = 7_884_000
 _QUARTERS = range(-12, 16)
 """Quarters that are compared to identify a zone: three years back and four ahead."""
 
@@ -82,7 +82,7 @@ def local_instant_ms(clock: int) -> int:
 
 @lru_cache(maxsize=8)
 def _local_zone(variable: str, *_clock: object) -> str:
-    moments = [int(time.time()) + quarter * _QUARTER for quarter in _QUARTERS]
+    moments = [int(time.time()) + quarter * _QUARTER_SECONDS for quarter in _QUARTERS]
     offsets = [time.localtime(moment).tm_gmtoff for moment in moments]
     if not any(offsets):
         return "UTC"

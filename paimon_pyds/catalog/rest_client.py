@@ -32,11 +32,11 @@ _log = logging.getLogger("paimon_pyds.catalog")
 _TIMEOUT_SECONDS = 60
 _UNANSWERED_SECONDS = 80
 """After which a request is not sent again to a server that does not answer: a silent one gets two requests."""
-MAX_ATTEMPTS = 6
+MOST_TRIES = 6
 _PAUSES = Pauses(0.5, 30.0, jitter=0.5)
 MAX_ANSWER_SECONDS = 120.0
 _MAX_BYTES = 256 << 20
-_LONGEST_ERROR = 1 << 16
+_ERROR_BYTES = 1 << 16
 MAX_PAGES = 100_000
 _BUSY = (429, 503)
 _OF_ERRORS = frozenset({"message", "resourceType", "resourceName", "code"})
@@ -107,7 +107,7 @@ class RestClient:
         Raises MissingResourceError, SecurityError, UnsupportedError, StorageError: by the status."""
         return self._send(Request("GET", path, query or {}), again=True)
 
-    def post(self, path: str, body: Mapping[str, Any], tries: int = MAX_ATTEMPTS) -> dict[str, Any]:
+    def post(self, path: str, body: Mapping[str, Any], tries: int = MOST_TRIES) -> dict[str, Any]:
         """The answer to a POST, which is sent again only where the server says that it is busy.
 
         ``path``: of the resource. ``body``: the JSON object that is sent. ``tries``: how often it is sent at most.
@@ -154,7 +154,7 @@ class RestClient:
                 raise StorageError(f"the catalog's pages of {member} have no end", path=self.uri)
             seen.add(token)
 
-    def _send(self, request: Request, *, again: bool, tries: int = MAX_ATTEMPTS) -> dict[str, Any]:
+    def _send(self, request: Request, *, again: bool, tries: int = MOST_TRIES) -> dict[str, Any]:
         unanswered, begin = False, time.monotonic()
         retry = Retry(_PAUSES, tries, _UNANSWERED_SECONDS)
         while True:
@@ -219,7 +219,7 @@ class RestClient:
     def _error(self, error: urllib.error.HTTPError, more: str) -> PaimonError:
         """Our error for an answer that is one; of the server's text nothing is shown that may be a secret."""
         try:
-            body = json.loads(_body(error, _LONGEST_ERROR))
+            body = json.loads(_body(error, _ERROR_BYTES))
             text, resource = str(body.get("message") or ""), str(body.get("resourceType") or "")
             known = not _OF_ERRORS.isdisjoint(body)
         except (OSError, HTTPException, ValueError, AttributeError, RecursionError):

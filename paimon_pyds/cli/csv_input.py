@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paimon_pyds.cli.inputs import InputFormat, Rows
 
 _PEEKED_BYTES = 64 << 10
+"""Bytes in which the first line is looked for: longer ones are no header of a table."""
 _NO_UTF8 = "it is no UTF-8: convert the file"
 _COLUMN = re.compile(r"In CSV column #(\d+)")
 

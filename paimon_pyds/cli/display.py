@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.table import Table
 
-_WIDEST = 60
+_WIDEST_CHARACTERS = 60
+"""Longer cells of a table are cut, so that several columns fit a terminal."""
 _PLAIN_SIGNS = {"—": "--", "−": "-", "…": "...", "▕": "|", "▏": "|", "░": ".", "▒": ":", "▓": "+", "█": "#"}
 
 
@@ -160,7 +161,7 @@ def _whole_text(value: Any) -> str:
 
 def _text(value: Any) -> str:
     text = _whole_text(value)
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}{drawn('…')}"
+    return text if len(text) <= _WIDEST_CHARACTERS else f"{text[: _WIDEST_CHARACTERS - 1]}{drawn('…')}"
 
 
 def text_value(value: Any) -> None:

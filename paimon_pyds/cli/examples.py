@@ -97,7 +97,8 @@ drop-database warehouse shop --cascade --yes
 """  # noqa: E501 - a line is one command
 EXAMPLES: dict[str, list[str]] = {}
 """By command, such as ``tags create``."""
-_WIDTH = 76
+_WIDTH_CHARACTERS = 76
+"""Characters of a line in help, of the 80 of a usual terminal."""
 
 for _line in _EXAMPLES.split("\n")[1:-1]:
     _first, _second, *_ = _line.split(" ")
@@ -110,7 +111,7 @@ def wrapped(line: str) -> str:
     first, *parts = re.split(r" (?=--|\||'id |warehouse/)", line)
     lines = [f"  {first}"]
     for part in parts:
-        if len(lines[-1]) + len(part) + 1 > _WIDTH:
+        if len(lines[-1]) + len(part) + 1 > _WIDTH_CHARACTERS:
             lines.append(f"    {part}")
         else:
             lines[-1] += f" {part}"

@@ -31,7 +31,8 @@ _FORMATS = {
     "parquet": "parquet", "orc": "orc", "arrow": "arrow", "feather": "arrow", "ipc": "arrow", "csv": "csv",
     "json": "json", "jsonl": "json", "ndjson": "json",
 }  # fmt: skip
-_PEEKED = 64 << 10
+_PEEKED_BYTES = 64 << 10
+"""Bytes in which a file shows its format by its first bytes or its first object."""
 _LINES = "write one object in each line, such as with jq -c"
 _FILES_OF_ARROW = b"ARROW1"
 _LONG_INTEGER = re.compile(rb"[0-9]{16}")
@@ -280,7 +281,7 @@ def _arrow(file: Any, path: str) -> Rows:
 
 
 def _peek(file: Any) -> bytes:
-    return cast(io.BufferedReader, file).peek(_PEEKED)
+    return cast(io.BufferedReader, file).peek(_PEEKED_BYTES)
 
 
 def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:

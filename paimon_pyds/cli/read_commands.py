@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paimon_pyds.ops.layout.data import Layout, LayoutComparison
 
 _TEXT_LIMIT = 100
+"""Rows that a terminal shows without ``--limit``: a large table does not flood it."""
 _query = p.together(p.where(), p.matching, p.travel)
 _scan = p.together(
     _query,

@@ -34,6 +34,7 @@ def list_window(array: pa.Array, children: pa.Array) -> pa.Array:
 
 
 _MANY_COLUMNS = 64
+"""Columns from which the memory of a batch is estimated by its buffers."""
 
 
 def bytes_held(batch: pa.RecordBatch) -> int:

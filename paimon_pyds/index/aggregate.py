@@ -40,7 +40,7 @@ _FEW_ROWS = 64
 costs less."""
 _MANY_BITMAPS = 4_096
 """Bitmaps above which decoding the column costs less than reading each."""
-_AT_ONCE = 256
+_BITMAPS_AT_ONCE = 256
 """Bitmaps that are read at a time, to bound memory."""
 _MOST_AT_ONCE = 4_096
 """Bitmaps whose union is tested at a time, at most; the first test takes one."""
@@ -281,8 +281,8 @@ class _BitmapColumn(IndexedColumn):
         if len(single):  # values of one row, whose position stands in the dictionary
             live = _within(self._reader.union([(offset, -1) for offset in offsets[single].tolist()]), rows)
             counts[single] = np.isin(-1 - offsets[single], np.asarray(live.to_array(), np.int64))
-        for start in range(0, len(many), _AT_ONCE):
-            part = many[start : start + _AT_ONCE]
+        for start in range(0, len(many), _BITMAPS_AT_ONCE):
+            part = many[start : start + _BITMAPS_AT_ONCE]
             places = list(zip(offsets[part].tolist(), lengths[part].tolist(), strict=True))
             bitmaps = self._reader.read_bitmaps(places)
             counts[part] = [len(b) if rows is None else b.intersection_cardinality(rows) for b in bitmaps]

@@ -36,7 +36,7 @@ from paimon_pyds.storage import ByteSource
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
 _SINGLE_BITMAP_BYTES = 18
 """Bytes of a serialized bitmap with a single row."""
-_WINDOW = 1 << 20  # rows sorted at a time, to bound memory
+_WINDOW_ROWS = 1 << 20  # rows sorted at a time, to bound memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,14 +283,14 @@ def _rows_by_key(column: EncodedColumn) -> tuple[npt.NDArray[np.uint32], Int64s]
     groups = len(column.keys) + 1
     rows = column.row_count
     counts = np.zeros(groups, np.int64)
-    for start in range(0, rows, _WINDOW):
-        counts += np.bincount(column.codes[start : start + _WINDOW] + 1, minlength=groups)
-    if rows <= _WINDOW:
+    for start in range(0, rows, _WINDOW_ROWS):
+        counts += np.bincount(column.codes[start : start + _WINDOW_ROWS] + 1, minlength=groups)
+    if rows <= _WINDOW_ROWS:
         return _sorted_rows(column.codes + 1, groups), counts
     positions = np.empty(rows, np.uint32)
     place = np.cumsum(counts) - counts
-    for start in range(0, rows, _WINDOW):
-        codes = column.codes[start : start + _WINDOW] + 1
+    for start in range(0, rows, _WINDOW_ROWS):
+        codes = column.codes[start : start + _WINDOW_ROWS] + 1
         here = np.bincount(codes, minlength=groups)
         target = np.repeat(place - (np.cumsum(here) - here), here) + np.arange(len(codes))
         positions[target] = _sorted_rows(codes, groups) + np.uint32(start)

@@ -26,19 +26,19 @@ from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage import ByteSource
 
 _MAX_HASHES = 2048  # the smallest fpp that a double can hold needs 1,075
-_WHOLE = 64 << 10
+_WHOLE_BYTES = 64 << 10
 _MANY_PROBES = 512
 _INT = 0xFFFFFFFF
 KEYS_AT_ONCE = 1 << 18
 """Keys hashed at a time, to bound memory."""
 _OBJECTS_AT_ONCE = 1 << 16
-_CACHED = 1 << 14
+_CACHED_VALUES = 1 << 14
 """Values that numpy processes at a time: few enough to stay in the processor's cache from step to step."""
-_FEW = 512
+_FEW_VALUES = 512
 """Below this number of values of one length, numpy's calls take longer than hashing the values one by one."""
-_STRIPE = 32
+_STRIPE_BYTES = 32
 """Bytes from which xxHash works in stripes: numpy does that no faster than the C library."""
-_DENSE = 16
+_DENSE_BITS = 16
 """If more than one bit in this number is to be set, setting a byte for each bit and packing the bytes is faster."""
 
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
@@ -75,16 +75,16 @@ def hash_binary(values: pa.Array) -> Int64s:
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4)
     sizes = np.diff(bounds)
-    if data is not None and sizes[0] < _STRIPE and bool((sizes == sizes[0]).all()):
+    if data is not None and sizes[0] < _STRIPE_BYTES and bool((sizes == sizes[0]).all()):
         _hash_neighbours(data, int(bounds[0]), int(sizes[0]), hashes)
         return hashes.view(np.int64)
-    counts = np.bincount(np.minimum(sizes, _STRIPE), minlength=_STRIPE + 1)
-    together = counts >= _FEW
-    together[_STRIPE] = False
+    counts = np.bincount(np.minimum(sizes, _STRIPE_BYTES), minlength=_STRIPE_BYTES + 1)
+    together = counts >= _FEW_VALUES
+    together[_STRIPE_BYTES] = False
     for size in np.flatnonzero(together).tolist():
         rows = np.flatnonzero(sizes == size)
         hashes[rows] = _hash_scattered(data, bounds[rows].astype(np.int64), size)
-    rest = np.flatnonzero(~together[np.minimum(sizes, _STRIPE)])
+    rest = np.flatnonzero(~together[np.minimum(sizes, _STRIPE_BYTES)])
     if len(rest):
         hashes[rest] = _hash_each(values if len(rest) == len(values) else values.take(from_numpy(rest)))
     return hashes.view(np.int64)
@@ -102,8 +102,8 @@ def _hash_each(values: pa.Array) -> Words:
 
 def _hash_neighbours(data: pa.Buffer, first: int, size: int, hashes: Words) -> None:
     """Hashes of values of ``size`` bytes that follow each other from the byte ``first`` on."""
-    for start in range(0, len(hashes), _CACHED):
-        out = hashes[start : start + _CACHED]
+    for start in range(0, len(hashes), _CACHED_VALUES):
+        out = hashes[start : start + _CACHED_VALUES]
         begin = first + start * size
 
         def lane(at: int, kind: str, begin: int = begin, count: int = len(out)) -> Words:
@@ -115,8 +115,8 @@ def _hash_neighbours(data: pa.Buffer, first: int, size: int, hashes: Words) -> N
 def _hash_scattered(data: pa.Buffer, begins: Int64s, size: int) -> Words:
     """Hashes of values of ``size`` bytes that begin at these bytes."""
     hashes = np.empty(len(begins), np.uint64)
-    for start in range(0, len(begins), _CACHED):
-        some = begins[start : start + _CACHED]
+    for start in range(0, len(begins), _CACHED_VALUES):
+        some = begins[start : start + _CACHED_VALUES]
 
         def lane(at: int, kind: str, some: Int64s = some) -> Words:
             room = data.size - at - np.dtype(kind).itemsize + 1
@@ -206,13 +206,13 @@ class BloomBuilder:
         """Add keys that are not NULL."""
         for start in range(0, len(keys), KEYS_AT_ONCE):
             hashes = _hash(self._codec, keys.slice(start, KEYS_AT_ONCE))
-            if _DENSE * len(hashes) * self._hash_functions < self._bits:
+            if _DENSE_BITS * len(hashes) * self._hash_functions < self._bits:
                 places = _positions(hashes, self._bits, self._hash_functions).reshape(-1)
                 np.bitwise_or.at(self.bit_set, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
                 continue
             bits = np.zeros(self._bits, np.bool_)
-            for first in range(0, len(hashes), _CACHED):
-                bits[_positions(hashes[first : first + _CACHED], self._bits, self._hash_functions)] = True
+            for first in range(0, len(hashes), _CACHED_VALUES):
+                bits[_positions(hashes[first : first + _CACHED_VALUES], self._bits, self._hash_functions)] = True
             self.bit_set |= np.packbits(bits, bitorder="little")
 
     def finish(self) -> bytes:
@@ -230,7 +230,7 @@ class BloomReader:
         self.bits = 8 * (source.size - 4)
         if self.bits <= 0:
             raise corrupt(source, f"{source.size} bytes are too few for a bloom filter", offset=0, field="bit set")
-        self._data: bytes | None = source.read(0, source.size) if source.size <= _WHOLE else None
+        self._data: bytes | None = source.read(0, source.size) if source.size <= _WHOLE_BYTES else None
         head = self._data if self._data is not None else source.read(0, 4)
         self.hash_functions = int.from_bytes(head[:4], "big", signed=True)
         if not 1 <= self.hash_functions <= _MAX_HASHES:

@@ -32,6 +32,7 @@ _VERSION = 1
 _LEAST = 7
 """Bytes of the shortest index: version, row count, and two marks for missing halves."""
 _MIN_LONG = -(1 << 63)
+"""The one long without a positive counterpart."""
 
 
 def write_bsi(column: EncodedColumn) -> bytes:

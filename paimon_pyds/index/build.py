@@ -38,10 +38,10 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
     RANGE_BITMAP: frozenset({"chunk-size"}),
 }
 _UNCHUNKED = frozenset({Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT})
-_MIN_BLOCK = 32
+_MIN_BLOCK_BYTES = 32
 _MOST_ITEMS = 4
 """Multiple of a file's rows above which the number of values of its bloom filter is too great."""
-_MAX_BLOCK = 1 << 30
+_MAX_BLOCK_BYTES = 1 << 30
 """Bytes of a dictionary block, at most."""
 
 
@@ -79,7 +79,7 @@ class IndexSpec:
         version = int(self._get("version", OptionKind.INT, "2"))
         if version not in (1, 2):
             raise OptionError(f"{self._where('version')} must be 1 or 2, not {version}")
-        return version, self._bytes("index-block-size", "16 kb", _MIN_BLOCK)
+        return version, self._bytes("index-block-size", "16 kb", _MIN_BLOCK_BYTES)
 
     def chunk_size(self, type_: DataType) -> int:
         """``chunk-size`` of a range bitmap in bytes; 0 puts every key in a chunk of its own."""
@@ -87,7 +87,7 @@ class IndexSpec:
 
     def _bytes(self, option: str, default: str, low: int) -> int:
         value: int = self._get(option, OptionKind.MEMORY, default)
-        if not low <= value <= _MAX_BLOCK:
+        if not low <= value <= _MAX_BLOCK_BYTES:
             raise OptionError(f"{self._where(option)} must be between {low} bytes and 1 GiB, not {value}")
         return value
 

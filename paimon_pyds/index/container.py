@@ -40,15 +40,15 @@ MAGIC = 1493475289347502
 VERSION = 1
 """Version of the container format."""
 _EMPTY = -1
-_FIXED_HEAD = 8 + 4 + 4 + 4
+_FIXED_HEAD_BYTES = 8 + 4 + 4 + 4
 """Bytes of magic, version, head length and number of columns."""
 _MAX_NAME = 65535
 """Bytes of a name: its length has two bytes."""
 TAG = b"XXH4BLK1"
 _EXTRA_BYTES = len(TAG) + 4
 
-_SMALL = 1 << 10
-_LARGE = 1 << 16
+_SMALL_BYTES = 1 << 10
+_LARGE_BYTES = 1 << 16
 REQUEST_BYTES = 8 << 10
 """Bytes whose reading and checking costs about as much as one more request."""
 FEW_CHECKSUMS_BYTES = 64 << 10
@@ -100,7 +100,7 @@ def parse_head(source: ByteSource) -> ContainerHead:
     """Read and check the head with one small read, or a second one when the head is longer.
     Raises CorruptFileError: not a container, another version, or ranges outside the file."""
     cursor = Cursor(source)
-    if source.size < _FIXED_HEAD:
+    if source.size < _FIXED_HEAD_BYTES:
         raise corrupt(source, f"{source.size} bytes are too few for a file-index container", offset=0, field="magic")
     if cursor.i64("magic") != MAGIC:
         raise corrupt(source, "this is not a file-index container", offset=0, field="magic")
@@ -108,7 +108,7 @@ def parse_head(source: ByteSource) -> ContainerHead:
     if version != VERSION:
         raise corrupt(source, f"container version {version} is not known, only {VERSION} is", offset=8, field="version")
     head_length = cursor.i32("head length")
-    if not _FIXED_HEAD <= head_length <= source.size:
+    if not _FIXED_HEAD_BYTES <= head_length <= source.size:
         raise corrupt(source, f"the head length {head_length} does not fit the file", offset=12, field="head length")
     columns: dict[str, dict[str, IndexRange]] = {}
     for _ in range(cursor.count("column number", each=6)):
@@ -178,7 +178,7 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     Raises SchemaError: a name longer than 65,535 bytes, or bodies of more than 2 GiB.
     """
     named = {_encoded_name(c): {_encoded_name(t): body for t, body in types.items()} for c, types in indexes.items()}
-    start = _FIXED_HEAD + 4 + (_EXTRA_BYTES if checksums else 0)
+    start = _FIXED_HEAD_BYTES + 4 + (_EXTRA_BYTES if checksums else 0)
     start += sum(len(column) + 4 + sum(len(kind) + 8 for kind in types) for column, types in named.items())
     head = [struct.pack(">qiii", MAGIC, VERSION, start, len(indexes))]
     bodies: list[bytes] = []
@@ -211,8 +211,8 @@ def _encoded_name(text: str) -> bytes:
 
 def encode_checksums(data: bytes | memoryview) -> bytes:
     """The checksums that follow bodies of these bytes."""
-    whole = len(data) // _LARGE * _LARGE
-    return _checksums(data, _SMALL) + _checksums(memoryview(data)[:whole], _LARGE)
+    whole = len(data) // _LARGE_BYTES * _LARGE_BYTES
+    return _checksums(data, _SMALL_BYTES) + _checksums(memoryview(data)[:whole], _LARGE_BYTES)
 
 
 def _checksums(data: bytes | memoryview, size: int) -> bytes:
@@ -225,12 +225,12 @@ def _checksums(data: bytes | memoryview, size: int) -> bytes:
 
 def blocks_in(size: int) -> int | None:
     """Bytes of the bodies, when there are ``size`` bytes with their checksums; None when that can't be."""
-    least = size * _LARGE // (_LARGE + 4 * (_LARGE // _SMALL) + 4) - 8
+    least = size * _LARGE_BYTES // (_LARGE_BYTES + 4 * (_LARGE_BYTES // _SMALL_BYTES) + 4) - 8
     return next((n for n in range(max(least, 0), size + 1)[:24] if n + _checksum_bytes(n) == size), None)
 
 
 def _checksum_bytes(length: int) -> int:
-    return 4 * (-(-length // _SMALL) + length // _LARGE)
+    return 4 * (-(-length // _SMALL_BYTES) + length // _LARGE_BYTES)
 
 
 def checked(source: ByteSource, head: ContainerHead) -> ByteSource:
@@ -261,20 +261,20 @@ class CheckedBlocks:
         self.size = start + length
 
     def read(self, offset: int, length: int) -> bytes:
-        if self._sums is None or length > _LARGE:
+        if self._sums is None or length > _LARGE_BYTES:
             return self.read_many([(offset, length)])[0]
         if offset + length > self.size:
             raise self._past_end(offset + length)
         at = offset - self._start
-        first = at // _SMALL
-        stop = -(-(at + length) // _SMALL)
-        begin = self._start + first * _SMALL
-        part = self._source.read(begin, max(min(self._start + stop * _SMALL, self.size) - begin, 0))
-        self._check(part, _SMALL, self._sums[4 * first : 4 * stop], begin)
+        first = at // _SMALL_BYTES
+        stop = -(-(at + length) // _SMALL_BYTES)
+        begin = self._start + first * _SMALL_BYTES
+        part = self._source.read(begin, max(min(self._start + stop * _SMALL_BYTES, self.size) - begin, 0))
+        self._check(part, _SMALL_BYTES, self._sums[4 * first : 4 * stop], begin)
         return part[offset - begin : offset - begin + length]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        if len(ranges) == 1 and self._sums is not None and ranges[0][1] <= _LARGE:
+        if len(ranges) == 1 and self._sums is not None and ranges[0][1] <= _LARGE_BYTES:
             return [self.read(*ranges[0])]
         runs = self._runs(ranges)
         return self._cut(ranges, runs, self._fetch(runs))
@@ -292,8 +292,8 @@ class CheckedBlocks:
         for offset, length in sorted(ranges):
             if offset + length > self.size:
                 raise self._past_end(offset + length)
-            first = (offset - start) // _SMALL * _SMALL
-            stop = max(first, min(-(-(offset + length - start) // _SMALL) * _SMALL, end))
+            first = (offset - start) // _SMALL_BYTES * _SMALL_BYTES
+            stop = max(first, min(-(-(offset + length - start) // _SMALL_BYTES) * _SMALL_BYTES, end))
             if runs and first <= runs[-1][1] + REQUEST_BYTES:
                 runs[-1] = runs[-1][0], max(stop, runs[-1][1])
             else:
@@ -315,10 +315,12 @@ class CheckedBlocks:
     def _fetch(self, runs: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of runs of blocks, which have their checksums."""
         known = self._sums
-        if known is not None and sum([stop - first for first, stop in runs]) <= 4 * _LARGE:  # one comparison for all
+        if (
+            known is not None and sum([stop - first for first, stop in runs]) <= 4 * _LARGE_BYTES
+        ):  # one comparison for all
             parts, _ = self._read([(self._start + first, stop - first) for first, stop in runs], ())
-            expected = [known[first // _SMALL * 4 : -(-stop // _SMALL) * 4] for first, stop in runs]
-            if b"".join([_checksums(part, _SMALL) for part in parts]) == b"".join(expected):
+            expected = [known[first // _SMALL_BYTES * 4 : -(-stop // _SMALL_BYTES) * 4] for first, stop in runs]
+            if b"".join([_checksums(part, _SMALL_BYTES) for part in parts]) == b"".join(expected):
                 return parts
         checks = [(number, *check) for number, run in enumerate(runs) for check in _checks(*run)]
         parts, sums = self._read(
@@ -347,7 +349,7 @@ class CheckedBlocks:
 
     def _place(self, first: int, stop: int, size: int) -> tuple[int, int]:
         """Offset and length of the checksums of these blocks within the list of all checksums."""
-        begin = 4 * -(-self._length // _SMALL) if size == _LARGE else 0
+        begin = 4 * -(-self._length // _SMALL_BYTES) if size == _LARGE_BYTES else 0
         return begin + 4 * (first // size), 4 * (-(-stop // size) - first // size)
 
     def _check(self, data: bytes | memoryview, size: int, wanted: bytes, offset: int) -> None:
@@ -361,8 +363,8 @@ class CheckedBlocks:
 
 def _checks(first: int, stop: int) -> list[tuple[int, int, int]]:
     """Bytes that are checked by small or by large blocks: where they begin and end, and the size of the blocks."""
-    inner, outer = -(-first // _LARGE) * _LARGE, stop // _LARGE * _LARGE
+    inner, outer = -(-first // _LARGE_BYTES) * _LARGE_BYTES, stop // _LARGE_BYTES * _LARGE_BYTES
     if inner >= outer:
-        return [(first, stop, _SMALL)] if first < stop else []
-    parts = ((first, inner, _SMALL), (inner, outer, _LARGE), (outer, stop, _SMALL))
+        return [(first, stop, _SMALL_BYTES)] if first < stop else []
+    parts = ((first, inner, _SMALL_BYTES), (inner, outer, _LARGE_BYTES), (outer, stop, _SMALL_BYTES))
     return [part for part in parts if part[0] < part[1]]

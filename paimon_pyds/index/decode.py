@@ -25,7 +25,7 @@ from paimon_pyds.index.slice_codec import numbers_of
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import corrupt
 
-_AT_ONCE = 4_096
+_BITMAPS_AT_ONCE = 4_096
 """Bitmaps, or bytes of bits, that are decoded at a time, to bound memory."""
 NULL, NOWHERE, FOREIGN = -1, -2, -3
 
@@ -86,8 +86,8 @@ def _bitmap(reader: BitmapReader, codec: KeyCodec) -> DecodedIndex:
         found, times = np.unique(rows, return_counts=True)
         seen[found] = np.minimum(seen[found] + times, 2)
         many = np.flatnonzero(block.offsets >= 0)
-        for start in range(0, len(many), _AT_ONCE):
-            part = many[start : start + _AT_ONCE]
+        for start in range(0, len(many), _BITMAPS_AT_ONCE):
+            part = many[start : start + _BITMAPS_AT_ONCE]
             places = list(zip(block.offsets[part].tolist(), block.lengths[part].tolist(), strict=True))
             for number, bitmap in zip(part.tolist(), reader.read_bitmaps(places), strict=True):
                 hold(_rows(bitmap), first + number)
@@ -139,4 +139,6 @@ def bloom_difference(reader: BloomReader, column: EncodedColumn) -> tuple[int, i
         for start in range(0, len(column.keys), KEYS_AT_ONCE):
             denied += int(np.count_nonzero(~reader.contains(column.keys.slice(start, KEYS_AT_ONCE))))
     extra = held & ~builder.bit_set
-    return denied, sum(int(np.unpackbits(extra[i : i + _AT_ONCE]).sum()) for i in range(0, len(extra), _AT_ONCE))
+    return denied, sum(
+        int(np.unpackbits(extra[i : i + _BITMAPS_AT_ONCE]).sum()) for i in range(0, len(extra), _BITMAPS_AT_ONCE)
+    )

@@ -22,9 +22,9 @@ from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
 
 _DENSE = 2
-_WORD = 64
-_SAMPLE = 1 << 14
-_SAMPLE_MIXED = 256
+_WORD_BITS = 64
+_SAMPLE_VALUES = 1 << 14
+_SAMPLE_VALUES_PER_MIXED = 256
 """If one value in this number of a sample is out of order, sorting again costs more than it saves."""
 
 Ints = npt.NDArray[np.signedinteger[Any]]
@@ -77,7 +77,7 @@ def _distinct(ordered: Ints) -> tuple[Ints, Ranks]:
 def _sorted(values: Ints) -> tuple[Int64s, Ints]:
     """Indices that sort the values, and the values sorted."""
     least, most = int(values.min()), int(values.max())
-    lost = max(0, (most - least).bit_length() + index_bits(len(values)) - _WORD)
+    lost = max(0, (most - least).bit_length() + index_bits(len(values)) - _WORD_BITS)
     if lost and _is_mixed(values, least, lost):
         order = np.argsort(values)
         return order, values[order]
@@ -97,9 +97,9 @@ def _above(values: Ints, least: int) -> Words:
 
 def _is_mixed(values: Ints, least: int, lost: int) -> bool:
     """Whether, by a sample, many values differ in their ``lost`` lowest bits only, as happens with an outlier."""
-    sample = np.unique(values[:: -(-len(values) // _SAMPLE)])
+    sample = np.unique(values[:: -(-len(values) // _SAMPLE_VALUES)])
     high = _above(sample, least) >> np.uint64(lost)
-    return int(np.count_nonzero(high[1:] == high[:-1])) * _SAMPLE_MIXED > len(sample)
+    return int(np.count_nonzero(high[1:] == high[:-1])) * _SAMPLE_VALUES_PER_MIXED > len(sample)
 
 
 def _put_right(order: Int64s, ordered: Ints, least: int, lost: int) -> None:

@@ -34,7 +34,7 @@ from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource, forget
 
-DEFAULT_CACHE = 32 << 20
+DEFAULT_CACHE_BYTES = 32 << 20
 """Bytes of bitmaps and dictionary blocks that one open container caches."""
 _OBJECTS_BYTES = 8192
 """Bytes of the Python objects of a container, and of each open index, about."""
@@ -150,7 +150,7 @@ class FileIndex:
         self.head = head
 
     @staticmethod
-    def open(source: ByteSource, *, cache_bytes: int = DEFAULT_CACHE) -> FileIndex:
+    def open(source: ByteSource, *, cache_bytes: int = DEFAULT_CACHE_BYTES) -> FileIndex:
         """Read the head of a container: a side file, or bytes embedded in a manifest.
         Raises CorruptFileError: this is no file-index container."""
         metered = MeteredSource(source)

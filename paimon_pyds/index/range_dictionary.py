@@ -28,7 +28,7 @@ from paimon_pyds.index.source import Cursor, LoadedBytes, Window, corrupt
 
 _VERSION = 1
 """Version of the format."""
-_HEADER = 13
+_HEADER_BYTES = 13
 """Bytes of the header."""
 
 
@@ -51,7 +51,7 @@ def write_dictionary(column: EncodedColumn, chunk_size: int) -> list[bytes]:
     chunk."""
     write = _write_variable if column.codec.is_binary else _write_fixed
     offsets, chunks, keys = write(column, chunk_size) if len(column.keys) else (b"", b"", [])
-    header = struct.pack(">iBiii", _HEADER, _VERSION, len(offsets) // 4, len(offsets), len(chunks))
+    header = struct.pack(">iBiii", _HEADER_BYTES, _VERSION, len(offsets) // 4, len(offsets), len(chunks))
     return [header, offsets, chunks, *keys]
 
 
@@ -125,9 +125,9 @@ class RangeDictionary:
         self._codec = codec
         self._cache = cache
         self._owner = object()
-        cursor = Cursor(source, step=_HEADER + 4)
+        cursor = Cursor(source, step=_HEADER_BYTES + 4)
         header, version = cursor.i32("header length"), cursor.u8("version")
-        if version != _VERSION or header != _HEADER:
+        if version != _VERSION or header != _HEADER_BYTES:
             message = f"a dictionary of version {version} with a header of {header} bytes is not known"
             raise corrupt(source, message, offset=0, field="version")
         count = cursor.count("chunks size", each=4 + 21 + (codec.width or 4))

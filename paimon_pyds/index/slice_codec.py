@@ -65,7 +65,7 @@ def _transposed(numbers: Octets) -> Octets:
     return words.view(np.uint8).reshape(-1, 8)
 
 
-_FEW = 1 << 15
+_FEW_ROWS = 1 << 15
 """Rows of a stretch above which slices find the values between two bounds faster."""
 
 Numbers = npt.NDArray[np.unsignedinteger[Any]]
@@ -92,7 +92,7 @@ class RowOrder:
         have the highest bits of one between them."""
         first, last = low >> self.bits, high >> self.bits
         begin, end = self.starts[first], self.starts[last + 1]
-        if end - begin > _FEW:
+        if end - begin > _FEW_ROWS:
             return None
         below = (1 << self.bits) - 1
         least, most, kind = low & below, high & below, self.low_bits.dtype.type
@@ -121,7 +121,7 @@ def order_rows(existing: BitMap, high: Sequence[BitMap], low: Sequence[BitMap], 
         present = np.frombuffer(existing.to_array(), np.uint32)
         highest = highest.take(present)
     counts = sum(
-        np.bincount(part, minlength=1 << len(high)) for part in np.array_split(highest, 1 + len(highest) // _FEW)
+        np.bincount(part, minlength=1 << len(high)) for part in np.array_split(highest, 1 + len(highest) // _FEW_ROWS)
     )
     places = pc.array_sort_indices(from_numpy(highest))  # rows that have the same bits stay in their order
     rows = to_numpy(places).astype(np.uint32)

@@ -25,13 +25,13 @@ _SHARE_OF_LISTS = 8
 """Lists of slices that are often used together are cached as one entry, if it takes no more than this share (1/8) of
 the cache."""
 
-_HEADS = 4
+_LEAST_HEADER_FACTOR = 4
 """Parts of slices are read if all slices have at least this number of times the size of their headers."""
 
 _PARTS = 4
 """Answers from parts of slices before whole slices are loaded, if the cache has room for them."""
 
-_BEFORE_ORDER = 16
+_RANGES_BEFORE_ORDER = 16
 """Intervals that are answered before the rows are put in order, which takes as long as about 60 intervals."""
 
 _SHARE_OF_ORDER = 4
@@ -40,7 +40,7 @@ _SHARE_OF_ORDER = 4
 _MOST_ORDERED_BITS = 32
 """Bits of values up to which rows are ordered."""
 
-_LARGE = 1 << 20
+_LARGE_BYTES = 1 << 20
 """Bytes of slices above which freed memory is held for the next ones."""
 
 
@@ -79,7 +79,7 @@ class BitSlices:
     @property
     def low_count(self) -> int:
         """Number of slices below the highest ones, which leave few rows to look for in these."""
-        return max(len(self._places) - _HIGHEST, 0)
+        return max(len(self._places) - _HIGHEST_BITS, 0)
 
     def existing(self) -> BitMap:
         """Rows that have a value."""
@@ -102,7 +102,7 @@ class BitSlices:
         more."""
         places = [self._places[bit] for bit in bits]
         whole = sum(length for _, length in places)
-        if whole <= _HEADS * len(places) * head_bytes(self._row_count):
+        if whole <= _LEAST_HEADER_FACTOR * len(places) * head_bytes(self._row_count):
             return None
         if self._parts_read >= _PARTS and whole <= self._cache.limit // _SHARE_OF_LISTS:
             return None
@@ -131,7 +131,7 @@ class BitSlices:
             else:
                 loaded[place[0]] = bitmap
         if missing:
-            if sum(length for _, length in missing) >= _LARGE:
+            if sum(length for _, length in missing) >= _LARGE_BYTES:
                 keep_freed_memory()
             name, origin = self._source.name, getattr(self._source, "origin", 0)
             for (offset, length), data in zip(missing, views(self._source, missing), strict=True):
@@ -160,7 +160,7 @@ class BitSlices:
         if 8 * self._row_count > self._cache.limit // _SHARE_OF_ORDER:
             return None
         self._intervals += 1
-        if self._intervals <= _BEFORE_ORDER:
+        if self._intervals <= _RANGES_BEFORE_ORDER:
             return None
         self._intervals = 0
         order = order_rows(self.existing(), self.load(bits), self.load(0, bits), self._row_count)
@@ -168,7 +168,7 @@ class BitSlices:
         return order
 
 
-_HIGHEST = 8
+_HIGHEST_BITS = 8
 """Highest bits by which results are cached: the rows that have a certain number in these bits; and by which rows are
 ordered after many intervals."""
 
@@ -176,6 +176,7 @@ _LEVELS = (4, 0)
 """So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
 
 _MOST_STRETCHES = 4
+"""Values of the highest bits between two bounds, at most, of which the cached rows are united."""
 
 
 def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
@@ -289,7 +290,7 @@ def _bounded(rows: BitMap, bits: Sequence[BitMap], value: int, *, above: bool) -
     return found | equal
 
 
-_FEW = 1 << 12
+_FEW_ROWS = 1 << 12
 """Rows up to which parts of slices around them are read, if that saves anything."""
 
 
@@ -317,7 +318,7 @@ def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: b
             break
         if agrees and not most >> bit & 1:
             continue
-        if parts is None and len(left) <= _FEW:
+        if parts is None and len(left) <= _FEW_ROWS:
             wanted = [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1]
             loaded = slices.load_around(left, wanted)
             parts = None if loaded is None else dict(zip(wanted, loaded, strict=True))
@@ -335,7 +336,7 @@ def slice_values(slices: BitSlices, rows: BitMap) -> Words:
     """The values of these rows, in the order of their positions."""
     positions = np.asarray(rows.to_array(), np.uint32)
     values = np.zeros(len(positions), np.uint64)
-    parts = slices.load_around(rows, range(slices.count)) if len(rows) <= _FEW else None
+    parts = slices.load_around(rows, range(slices.count)) if len(rows) <= _FEW_ROWS else None
     for bit in range(slices.count):
         members = np.asarray(((slices.one(bit) if parts is None else parts[bit]) & rows).to_array(), np.uint32)
         values[np.searchsorted(positions, members)] |= np.uint64(1 << bit)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.storage import ByteSource, FileSource
 
-_WHOLE = 64 << 10
+_WHOLE_BYTES = 64 << 10
 """Bytes of a source up to which its first read takes all of it."""
-_PREFIX = 16 << 10
+_PREFIX_BYTES = 16 << 10
 """Bytes of the first read of a larger source."""
 
 
@@ -103,7 +103,7 @@ class MeteredSource:
         self._source = source
         self.name = source.name
         self.size = source.size
-        length = self.size if self.size <= _WHOLE else _PREFIX
+        length = self.size if self.size <= _WHOLE_BYTES else _PREFIX_BYTES
         self._prefix = source.read(0, length)
         self.bytes_read = length
 

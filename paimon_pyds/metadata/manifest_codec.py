@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets, array, from_numpy, one_batch, pc, to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.format.avro.batch_decode import MAX_ITEMS, PADDING, Walk, to_arrow, walk_records
+from paimon_pyds.format.avro.batch_decode import MAX_ITEMS, PADDING_BYTES, Walk, to_arrow, walk_records
 from paimon_pyds.format.avro.compression import codec_name
 from paimon_pyds.format.avro.container import (
     BRANCH,
@@ -231,7 +231,7 @@ def _read_columns(
     walk = None
     data = np.zeros(0, np.uint8)
     if count > ONE_BY_ONE_RECORDS and all(_direct(schema, place) for place in wanted):
-        data = np.frombuffer(b"".join((*container.blocks, bytes(PADDING))), np.uint8)
+        data = np.frombuffer(b"".join((*container.blocks, bytes(PADDING_BYTES))), np.uint8)
         walk = _walk_manifest(container, schema, data, wanted)
     if walk is None:
         arrays = dict(zip((f.name for f in fields), _read_one_by_one(container, fields, wanted), strict=True))
@@ -356,7 +356,7 @@ def _entry_pieces(
 def _walk_manifest(container: Container, schema: Record, data: Octets, wanted: frozenset[str]) -> Walk | None:
     """Decode all records of a manifest at once; None when it can't be proved where the records start.
 
-    ``schema`` is that of its writer; ``data`` the blocks, one behind the other, and `PADDING` zero bytes; ``wanted``
+    ``schema`` is that of its writer; ``data`` the blocks, one behind the other, and `PADDING_BYTES` zeros; ``wanted``
     the paths of the fields to keep.
     """
     sizes = np.array([len(block) for block in container.blocks], np.int64)
@@ -427,7 +427,7 @@ def _guess_starts(schema: Record, data: Octets, first: dict[str, Any]) -> Int64s
     lead = int(schema.fields[0][0] == BRANCH)
     if schema.fields[lead : lead + 3] != head or len(first["_PARTITION"]) < 12:
         return np.zeros(0, np.int64)
-    at = np.flatnonzero(data[:-PADDING] == 2 * MANIFEST_VERSION)
+    at = np.flatnonzero(data[:-PADDING_BYTES] == 2 * MANIFEST_VERSION)
     kind = data[at + 1]
     at = at[(kind == 0) | (kind == 2)]
     # A length of 4 + 8n bytes; as a zigzag number it takes one byte, or two from 64 bytes on.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
+"""The bucket of rows that wait for their own (Java: BucketMode.POSTPONE_BUCKET)."""
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _EXTERNAL = "external-paths."

@@ -24,7 +24,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_pyds.metadata.store import TableStore
 
-_AT_ONCE = 64
+_SNAPSHOTS_AT_ONCE = 64
 """Snapshots that are read at once, at most."""
 _FILES = 3
 """Files of a commit that a record names, at most: a commit adds all of its files or none."""
@@ -206,7 +206,7 @@ class UserCommits:
                 if snapshot.commit_user == self.user:
                     return Committed(snapshot.commit_identifier, State.of(snapshot)), True
             missing += last + 1 - first - len(found)
-            last, count = first - 1, min(2 * count, _AT_ONCE)
+            last, count = first - 1, min(2 * count, _SNAPSHOTS_AT_ONCE)
         return None, not missing
 
     def _was_published(self, store: TableStore, intent: Intent) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_PIECE = 16 << 10
+_PIECE_BYTES = 16 << 10
 """Bytes of a row that carries data: Spark hands 10,000 rows to Python at a time, unless it is set otherwise."""
 _PIECES = pa.schema(
     [("slot", pa.int32()), ("part", pa.int32()), ("source", pa.int32()), ("number", pa.int64()), ("last", pa.bool_()),
@@ -191,7 +191,7 @@ def _split_tasks(
                 if found is None:
                     break
                 part, whole = found if ok else (_FAILED, pickle.dumps(found))
-                pieces = [whole[at : at + _PIECE] for at in range(0, max(1, len(whole)), _PIECE)]
+                pieces = [whole[at : at + _PIECE_BYTES] for at in range(0, max(1, len(whole)), _PIECE_BYTES)]
                 count = len(pieces)
                 columns = [
                     array([int(slots[part % len(slots)])] * count, pa.int32()),

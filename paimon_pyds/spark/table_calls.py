@@ -24,6 +24,7 @@ _ARGUMENTS = {
 """What the functions take besides the arguments of the method, and what they say otherwise."""
 _SECTIONS = ("Args:", "Returns:", "Raises:")
 _WIDTH = 108
+"""Characters of a line in the docstrings that are made."""
 
 
 def does(method: Callable[..., Any], **own: str) -> Callable[[_Function], _Function]:

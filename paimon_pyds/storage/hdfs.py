@@ -19,8 +19,10 @@ from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, Un
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, missing_file, read_coalesced, storage_faults
 from paimon_pyds.storage.remote import RemoteFileIO
 
-_GAP = 1 << 20
-_MAX_REQUEST = 64 << 20
+_GAP_BYTES = 1 << 20
+"""Bytes between two ranges up to which one read takes both: a seek costs more."""
+_MAX_REQUEST_BYTES = 64 << 20
+"""Bytes of one read of several ranges, to bound memory."""
 
 
 class HdfsFileIO(RemoteFileIO):
@@ -67,7 +69,7 @@ class HdfsFileIO(RemoteFileIO):
                     raise StorageError("the storage gave fewer bytes than it has", path=path, hint="try again")
                 return data
 
-            return read_coalesced(read, ranges, _GAP, _MAX_REQUEST)
+            return read_coalesced(read, ranges, _GAP_BYTES, _MAX_REQUEST_BYTES)
 
     def open_input(self, path: str) -> pa.NativeFile:
         fs, inner = self._at(path)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _GAP = 2048  # reading a gap of 2 KiB from the page cache costs about what one more request does
 _MAX_REQUEST = 1 << 20  # what is read together is copied once more
-_WRITE_BUFFER = 1 << 20
+_WRITE_BUFFER_BYTES = 1 << 20
 """Bytes that are buffered before a write."""
 _NO_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
 _NO_LINKS = _NO_RENAME | {errno.EMLINK, errno.EXDEV}
@@ -51,6 +51,7 @@ _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXE
 _RENAME_NOREPLACE = 1
 """The flag of renameat2(2)."""
 _AT_FDCWD = -100
+"""Relative paths start at the working directory (linux/fcntl.h)."""
 
 
 class LocalFileIO:
@@ -246,7 +247,7 @@ class _LocalOutput:
         self._path = path
         with storage_faults("create", path):
             self._raw = _RawSink(create_new(path), path)
-        self._buffer = io.BufferedWriter(self._raw, _WRITE_BUFFER)
+        self._buffer = io.BufferedWriter(self._raw, _WRITE_BUFFER_BYTES)
         self._size: int | None = None
 
     @property

@@ -12,7 +12,7 @@ from paimon_pyds.storage import FileIO, storage_faults
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-IN_MEMORY = 8 << 20
+IN_MEMORY_BYTES = 8 << 20
 """Bytes of a new object that are held in memory, and sent in one piece."""
 
 
@@ -37,7 +37,7 @@ class NewObject:
         self._send = send
         self._delete = delete
         self._path = path
-        self._file = _Spool(IN_MEMORY)
+        self._file = _Spool(IN_MEMORY_BYTES)
         self._size: int | None = None
 
     @property

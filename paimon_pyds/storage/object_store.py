@@ -35,7 +35,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, missing_file, scheme_of
-from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
+from paimon_pyds.storage.object_files import IN_MEMORY_BYTES, NewObject, ObjectInput
 from paimon_pyds.storage.remote import RemoteFileIO
 from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, marker_client, store_client
 from paimon_pyds.storage.store_options import S3_LIKE, family, option_prefix
@@ -404,7 +404,7 @@ class ObjectStoreFileIO(RemoteFileIO):
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create an object of a unique name, so that one of the same content is what an earlier try has made."""
-        if len(data) <= IN_MEMORY:
+        if len(data) <= IN_MEMORY_BYTES:
             store, key = self._locate(path)
             try:
                 with suppress(FileNotFoundError), self._requests("write", path):

@@ -22,6 +22,7 @@ PAGE = 1000
 _KNOWN = ByteLimitedCache(1 << 20, at_random=True)
 """The key of an object that was read or written, by the client's identity and bucket."""
 _ENTRY_BYTES = 500
+"""Memory of one key in the cache, about."""
 
 
 class NoListError(Exception):

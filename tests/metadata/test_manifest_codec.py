@@ -312,7 +312,7 @@ def test_arrays_in_several_blocks_and_with_sizes() -> None:
         bytes([4, 2, 4, 0]),
     ]
     lists = [[], [5, 6], [5, 6, 7, 8], [1, 2]]
-    data = np.frombuffer(b"".join(bodies) + bytes(batch_decode.PADDING), np.uint8)
+    data = np.frombuffer(b"".join(bodies) + bytes(batch_decode.PADDING_BYTES), np.uint8)
     starts = np.cumsum([0, *map(len, bodies[:-1])])
     walk = batch_decode.walk_records(schema, data, starts, frozenset({"a"}))
     assert walk.ok.all()
@@ -329,7 +329,7 @@ def test_numbers_of_every_width(value: int) -> None:
     assert isinstance(schema, Record)
     out = io.BytesIO()
     fastavro.schemaless_writer(out, "long", value)  # type: ignore[arg-type]
-    data = np.frombuffer(b"\x7f" + out.getvalue() + bytes(batch_decode.PADDING), np.uint8)
+    data = np.frombuffer(b"\x7f" + out.getvalue() + bytes(batch_decode.PADDING_BYTES), np.uint8)
     walk = batch_decode.walk_records(schema, data, np.array([0, 1]), frozenset({"a"}))
     captured = walk.captured["a"]
     assert isinstance(captured, batch_decode.Longs)
@@ -340,7 +340,7 @@ def test_numbers_of_every_width(value: int) -> None:
 def test_numbers_beyond_64_bits_and_past_the_end_fail() -> None:
     schema = parse_schema({"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]})
     assert isinstance(schema, Record)
-    data = np.frombuffer(b"\xff" * 9 + b"\x02" + b"\xff" * 4 + bytes(batch_decode.PADDING), np.uint8)
+    data = np.frombuffer(b"\xff" * 9 + b"\x02" + b"\xff" * 4 + bytes(batch_decode.PADDING_BYTES), np.uint8)
     walk = batch_decode.walk_records(schema, data, np.array([0, 10]), frozenset())
     assert walk.ok.tolist() == [False, False]
 

@@ -14,7 +14,7 @@ import pytest
 
 from paimon_pyds.errors import StorageError
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.object_files import IN_MEMORY, NewObject
+from paimon_pyds.storage.object_files import IN_MEMORY_BYTES, NewObject
 from support.tiny_disk import mounted
 
 IO = LocalFileIO()
@@ -54,7 +54,7 @@ def test_a_disk_that_fills_up_with_what_waits_to_be_sent(tiny_disk: Path, monkey
     monkeypatch.setattr(tempfile, "tempdir", str(tiny_disk))
     new = NewObject(lambda *_: None, lambda _: None, "s3://b/f")
     with pytest.raises(StorageError, match=r"No space left on device.*free some space"):
-        new.sink.write(bytes(IN_MEMORY + 1))
+        new.sink.write(bytes(IN_MEMORY_BYTES + 1))
         new.close()
     new.abort()
 

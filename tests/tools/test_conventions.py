@@ -97,6 +97,29 @@ def test_no_test_patches_a_private_constant() -> None:
     assert found == set()
 
 
+def test_numbers_that_tune_say_why() -> None:
+    """A number with a name has a line that says what it bounds; a group of them shares one."""
+    bare = []
+    for path in sorted(Path(paimon_pyds.__file__).parent.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        lines, body = source.splitlines(), ast.parse(source).body
+        for node, following in zip(body, [*body[1:], None], strict=True):
+            if not isinstance(node, ast.Assign) or not re.fullmatch(r"_?[A-Z][A-Z0-9_]*", ast.unparse(node.targets[0])):
+                continue
+            is_number = re.fullmatch(r"[-0-9.e+*<()| ]+", ast.unparse(node.value))
+            has_comment = "#" in lines[node.lineno - 1] or lines[node.lineno - 2].startswith("#")
+            if is_number and not has_comment and not _says_something(following, node):
+                bare.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
+    assert not bare, "\n".join(bare)
+
+
+def _says_something(following: ast.stmt | None, node: ast.stmt) -> bool:
+    """Whether a text follows a statement, or another constant right below it, which may have the text."""
+    if isinstance(following, ast.Assign | ast.AnnAssign):
+        return following.lineno == (node.end_lineno or 0) + 1
+    return isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+
+
 def test_docstrings_of_what_users_call_have_one_form() -> None:
     """Sections for arguments, results and errors, in this order; only what takes no argument has none."""
     scans = {name: call for name, call in calls_of(Scan).items() if name not in Scan._INTERNAL}

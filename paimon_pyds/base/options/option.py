@@ -44,7 +44,7 @@ _MAX_LONG = 2**63 - 1
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _MICROSECONDS = re.compile(r"us$", re.IGNORECASE)
-_LONGEST = 60
+_SHOWN_CHARACTERS = 60
 """Characters of a value that errors show."""
 _INT_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), _MAX_LONG)}
 
@@ -257,7 +257,7 @@ def shown_argument(value: object) -> str:
         shown = repr(value)
     except ValueError:  # Python makes no texts of integers of thousands of digits
         return f"one ({kind})"
-    return f"{shown if len(shown) <= _LONGEST else f'{shown[: _LONGEST - 1]}…'} ({kind})"
+    return f"{shown if len(shown) <= _SHOWN_CHARACTERS else f'{shown[: _SHOWN_CHARACTERS - 1]}…'} ({kind})"
 
 
 def refused_argument(name: str, wanted: str, value: object) -> ArgumentTypeError:

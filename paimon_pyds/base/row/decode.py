@@ -15,12 +15,12 @@ from paimon_pyds.base.types import AtomicType, DataType, Kind, arrow_type, scala
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
-INLINE_LIMIT = 7
+INLINE_BYTES = 7
 """Texts of up to this many bytes are stored in the 8 bytes of their field."""
 
-_COMPACT_DECIMAL = 18
+_COMPACT_DECIMAL_DIGITS = 18
 """Precision up to which a DECIMAL is stored as a long in its field (Java: Decimal.MAX_COMPACT_PRECISION)."""
-_COMPACT_TIMESTAMP = 3
+_COMPACT_TIMESTAMP_DIGITS = 3
 """Precision up to which a TIMESTAMP is stored as milliseconds in its field (Java: Timestamp.isCompact)."""
 
 
@@ -54,9 +54,9 @@ def form_of(type_: DataType) -> Form:
         if type_.kind in _BYTES_KINDS:
             return Form.BYTES
         if type_.kind is Kind.DECIMAL:
-            return Form.DECIMAL if (type_.precision or 0) <= _COMPACT_DECIMAL else Form.BIG_DECIMAL
+            return Form.DECIMAL if (type_.precision or 0) <= _COMPACT_DECIMAL_DIGITS else Form.BIG_DECIMAL
         if type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
-            return Form.MILLIS if (type_.precision or 0) <= _COMPACT_TIMESTAMP else Form.NANOS
+            return Form.MILLIS if (type_.precision or 0) <= _COMPACT_TIMESTAMP_DIGITS else Form.NANOS
     raise UnsupportedError(
         f"columns of type {type_.name} can't be partition, bucket or primary keys",
         hint="use another column as key",

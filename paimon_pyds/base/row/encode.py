@@ -23,7 +23,7 @@ from paimon_pyds.base.arrays import (
     unaligned_words,
     valid_mask,
 )
-from paimon_pyds.base.row.decode import FIXED, INLINE_LIMIT, Form, form_of, header_words
+from paimon_pyds.base.row.decode import FIXED, INLINE_BYTES, Form, form_of, header_words
 from paimon_pyds.base.types import DataType, Kind, arrow_type, timestamp_unit
 from paimon_pyds.errors import SchemaError
 
@@ -34,7 +34,7 @@ _Mask = npt.NDArray[np.bool_]
 _SEED = np.uint32(42)
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
-_CHUNK = 16_384
+_ROWS_AT_ONCE = 16_384
 """Rows hashed at a time: their words stay in the processor's cache."""
 
 
@@ -245,7 +245,7 @@ def _bytes(column: pa.Array, valid: _Mask | None) -> _Field:
     if valid is not None:
         lengths = lengths * valid
     source = unaligned_words(padded)
-    short = lengths <= INLINE_LIMIT
+    short = lengths <= INLINE_BYTES
     slot = lengths.astype(np.uint64)
     inline = source[starts[short]] & _LOW_BYTES[lengths[short]]
     slot[short] = inline | np.left_shift(slot[short] | np.uint64(0x80), np.uint64(56))
@@ -276,9 +276,9 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDA
     Raises SchemaError: columns and types do not go together; UnsupportedError: a nested type."""
     count = len(columns[0]) if columns else 0
     out = np.empty(count, np.uint32)
-    for start in range(0, max(count, 1), _CHUNK):
-        words, starts = row_words([column.slice(start, _CHUNK) for column in columns], types)
-        out[start : start + _CHUNK] = _murmur(words, starts)
+    for start in range(0, max(count, 1), _ROWS_AT_ONCE):
+        words, starts = row_words([column.slice(start, _ROWS_AT_ONCE) for column in columns], types)
+        out[start : start + _ROWS_AT_ONCE] = _murmur(words, starts)
     return out.view(np.int32)
 
 

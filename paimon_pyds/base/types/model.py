@@ -28,7 +28,7 @@ _ATOM = re.compile(
 )
 _SPELLED = re.compile(r"(?P<type>(?P<name>[A-Z][A-Z0-9_]*)(\s*\([^()]*\)|[A-Z0-9_ ]*?)?)(?P<null>\s+NOT\s+NULL)?\s*$")
 """What a type may look like that this version does not know."""
-_LONGEST = 1_000
+_MOST_CHARACTERS = 1_000
 """Characters of such a type, at most."""
 _ALIASES = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP_LTZ"}
 _SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
@@ -262,7 +262,7 @@ def parse_type(value: object, _depth: int = 0, *, stored: bool = False) -> DataT
 
 def _parse_unknown(value: object, spelled: str) -> OpaqueType | None:
     """A type that this version does not know; None for others, and for what is no type."""
-    match = _SPELLED.match(spelled) if len(spelled) <= _LONGEST else None
+    match = _SPELLED.match(spelled) if len(spelled) <= _MOST_CHARACTERS else None
     if match is None or match["name"] in _KNOWN:
         return None
     return _opaque(Kind.UNKNOWN, value, match)
@@ -341,7 +341,7 @@ def _parse_nested(value: Mapping[str, Any], depth: int, stored: bool) -> DataTyp
             case "ROW":
                 fields = tuple(field_from_json(f, depth, stored=stored) for f in value["fields"])
                 return RowType(fields=fields, nullable=nullable, unknown=unknown)
-            case "VECTOR" if match := _SPELLED.match(value["type"][:_LONGEST]):
+            case "VECTOR" if match := _SPELLED.match(value["type"][:_MOST_CHARACTERS]):
                 return _opaque(Kind.VECTOR, value, match)
     except (KeyError, TypeError) as error:
         raise SchemaError(f"incomplete nested type {value!r:.200}") from error

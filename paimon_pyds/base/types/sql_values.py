@@ -19,8 +19,8 @@ FLOAT_MAX = 3.4028234663852886e38
 """The largest finite FLOAT."""
 _DAY_NANOS = DAY_MICROS * 1000
 _EPOCH = dt.datetime(1970, 1, 1)
-_FIRST = -62_135_510_400_000_000  # 0001-01-02T00:00 in microseconds: Python's zones know years 1 to 9999 only
-_LAST = 253_402_214_400_000_000  # 9999-12-31T00:00
+_FIRST_MICROS = -62_135_510_400_000_000  # 0001-01-02T00:00 in microseconds: Python's zones know years 1 to 9999 only
+_LAST_MICROS = 253_402_214_400_000_000  # 9999-12-31T00:00
 
 # Compiled at their first use. (?a): \d is 0 to 9 only, as in Spark.
 _DATE = r"(?as)([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?"
@@ -130,7 +130,7 @@ def time_zone(name: str) -> dt.tzinfo:
 
 
 def _wall_clock(micros: int) -> dt.datetime:
-    return _EPOCH + dt.timedelta(microseconds=min(max(micros, _FIRST), _LAST))
+    return _EPOCH + dt.timedelta(microseconds=min(max(micros, _FIRST_MICROS), _LAST_MICROS))
 
 
 def offset_micros(instant: int, zone: dt.tzinfo) -> int:

@@ -30,7 +30,7 @@ from paimon_pyds.base.types.model import (
 )
 from paimon_pyds.errors import SchemaError, suggest
 
-_LONGEST = 60
+_SHOWN_CHARACTERS = 60
 """Characters of a value that errors show."""
 
 
@@ -53,12 +53,12 @@ def shown(values: pa.Array, at: int) -> str:
     value, t = values[at], pa.types
     if t.is_string(value.type) or t.is_large_string(value.type) or t.is_binary(value.type):
         plain, unit = value.as_py(), "bytes" if t.is_binary(value.type) else "characters"
-        return f"{plain[:_LONGEST]!r}{f'… ({len(plain):,} {unit})' if len(plain) > _LONGEST else ''}"
+        return f"{plain[:_SHOWN_CHARACTERS]!r}{f'… ({len(plain):,} {unit})' if len(plain) > _SHOWN_CHARACTERS else ''}"
     try:
         text = str(value.cast(pa.string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
 
 
 def arrow_text(type_: pa.DataType) -> str:

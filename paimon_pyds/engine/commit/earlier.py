@@ -22,7 +22,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import requests_at_once
 
-_PARALLEL_LOOKUPS = 16
+_PARALLEL_FILES = 16
 """Files from which their existence is checked in parallel, and the number of threads on a local disk."""
 
 
@@ -160,12 +160,12 @@ class EarlierCommits:
     def _check_files(self) -> None:
         """The files must be where they were written; looked at once, and where it is known that they were written."""
         io = self._store.io
-        if len(self._unseen) < _PARALLEL_LOOKUPS and not requests_at_once(io):
+        if len(self._unseen) < _PARALLEL_FILES and not requests_at_once(io):
             there = [io.exists(path) for path in self._unseen]
         else:
             from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
-            there = list(concurrent_map(io.exists, self._unseen, threads_for(io, _PARALLEL_LOOKUPS)))
+            there = list(concurrent_map(io.exists, self._unseen, threads_for(io, _PARALLEL_FILES)))
         if not all(there):
             raise CommitConflictError(
                 "a data file of this commit is gone: a failed commit removed it, it was compacted after an earlier "

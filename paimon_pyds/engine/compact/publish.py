@@ -35,7 +35,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import FileIO, discard
 
-_CONFLICTS = 20
+_CONFLICT_RETRIES = 20
 """How often a commit is tried again because deletes moved vectors that they did not change."""
 
 
@@ -62,7 +62,7 @@ def publish(
         CommitError: not published; the caller removes the data files.
         CommitOutcomeUnknownError: the storage did not say; all files must stay.
     """
-    left, state, retries = list(results), _State(plan.snapshot, plan.vectors), Retry(attempts=_CONFLICTS + 1)
+    left, state, retries = list(results), _State(plan.snapshot, plan.vectors), Retry(attempts=_CONFLICT_RETRIES + 1)
     while left:
         files = _vector_files(store, plan, state.snapshot)
         fresh = files.write(_vector_changes(plan, left, state))

@@ -28,7 +28,7 @@ from paimon_pyds.metadata.split import PlannedFile
 
 _FILES = 2
 """Full files that a worker writes, about."""
-_CHUNK = 64 << 20
+_BYTES_AT_ONCE = 64 << 20
 """Bytes of rows that are cut at once."""
 
 
@@ -154,7 +154,7 @@ def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     chunk: list[pa.RecordBatch] = []
     for batch in batches:
         chunk.append(batch)
-        if sum(b.nbytes for b in chunk) >= _CHUNK:
+        if sum(b.nbytes for b in chunk) >= _BYTES_AT_ONCE:
             yield one_batch(pa.Table.from_batches(chunk))
             chunk.clear()
     if chunk:

@@ -29,6 +29,7 @@ from paimon_pyds.metadata.schema import TableSchema
 
 _Ints = npt.NDArray[np.int64]
 _NOWHERE = -1
+"""Stands for the place of a key that no row has yet."""
 
 
 @dataclass(frozen=True, slots=True)

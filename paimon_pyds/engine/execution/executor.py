@@ -21,7 +21,7 @@ from paimon_pyds.metadata.split import PlannedFile
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AHEAD = 2
+_WAITING_RESULTS_PER_WORKER = 2
 """Results that may wait for their consumer, per worker: bounds memory."""
 
 
@@ -77,7 +77,7 @@ class LocalExecutor:
         with ThreadPoolExecutor(min(self._workers, len(tasks)), thread_name_prefix="paimon-task") as pool:
             try:
                 while waiting or running:
-                    while waiting and len(running) < self._workers * _AHEAD:
+                    while waiting and len(running) < self._workers * _WAITING_RESULTS_PER_WORKER:
                         running.add(pool.submit(copy_context().run, function, waiting.popleft()))
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:

@@ -18,7 +18,7 @@ from paimon_pyds.metadata.split import ColumnBounds, PlannedFile, sections
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.sql.text.order import SortColumn
 
-_PENDING = 1 << 13
+_PENDING_ROWS = 1 << 13
 """Rows that are collected, at least, before the best are selected again: each selection sorts."""
 
 
@@ -86,7 +86,7 @@ class BestRows:
             return entered
         self._parts.append(part)
         self._rows += part.num_rows
-        if self._rows >= self._n + max(self._n, _PENDING) or (self.worst is None and self._rows >= self._n):
+        if self._rows >= self._n + max(self._n, _PENDING_ROWS) or (self.worst is None and self._rows >= self._n):
             self._compact()
         return entered
 

@@ -44,8 +44,10 @@ from paimon_pyds.sql.text.order import EXAMPLE, TopN
 _POSITION = "__paimon_row_index"
 _TRIES = 8
 """Multiples of n of the best rows that are tested by a filter that no index answers, before the file is read."""
-_FEW = 64
+_FEW_ROWS = 64
+"""Best rows that a file is searched for, at least: fewer save nothing."""
 BATCH_ROWS = 65_536
+"""Rows read at a time: enough to select the best of them in arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class _Run:
                 self._best.add([found], number, _positions(positions))
             self._tally.answered(file)
             return
-        some = self._query.n if rows is not None else _TRIES * max(self._query.n, _FEW)
+        some = self._query.n if rows is not None else _TRIES * max(self._query.n, _FEW_ROWS)
         within = file.candidates.positions
         chosen = BitMap()
         for positions, _ in self._found(index, within, some, ties=True):

@@ -16,6 +16,7 @@ from paimon_pyds.engine.read.small_files import MOST_TOGETHER, joined_files, rea
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 
 _ROW_BITS = 32
+"""Positions in a file are below 2^32, as a bitmap of them is."""
 
 
 def groups_of(spec: ReadSpec, files: Iterable[PlannedFile]) -> Iterator[Sequence[PlannedFile]]:

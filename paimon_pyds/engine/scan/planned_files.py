@@ -45,9 +45,9 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import FileIO
 
 _LEAST_BUCKET = -(1 << 31)
-_FEW = 16
+_FEW_FILES = 16
 """Files up to which grouping by bucket one by one is faster than in arrays."""
-_AT_ONCE = 256 << 10
+_BYTES_AT_ONCE = 256 << 10
 """Bytes that are searched at a time: a match ends the search."""
 
 
@@ -125,7 +125,7 @@ def _directories(schema: TableSchema, paths: TablePaths, buckets: Sequence[Parti
 
 def _buckets(entries: pa.RecordBatch) -> tuple[list[PartitionBucket], npt.NDArray[np.int32]]:
     """The buckets that entries are of, and for each entry which one."""
-    if entries.num_rows <= _FEW:
+    if entries.num_rows <= _FEW_FILES:
         each = list(map(PartitionBucket, entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()))
         shared = {id_: number for number, id_ in enumerate(dict.fromkeys(each))}
         return list(shared), np.array([shared[id_] for id_ in each], np.int32)
@@ -213,7 +213,7 @@ def files_when_asked(store: TableStore, schema: TableSchema, entries: pa.RecordB
 
 
 def _has_bytes(data: npt.NDArray[np.uint8], *wanted: bytes) -> bool:
-    parts = (data[at : at + _AT_ONCE].tobytes() for at in range(0, len(data), _AT_ONCE))
+    parts = (data[at : at + _BYTES_AT_ONCE].tobytes() for at in range(0, len(data), _BYTES_AT_ONCE))
     return any(byte in part for part in parts for byte in wanted)
 
 
@@ -288,7 +288,7 @@ def renewed_files(
     return frozenset(key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 
 
-_FARTHEST = 18 * 3600 * 1_000_000_000
+_FARTHEST_NANOS = 18 * 3600 * 1_000_000_000
 """No zone is further from UTC, in nanoseconds."""
 
 
@@ -353,4 +353,4 @@ def _is_shifted(text: str, nanos: int) -> bool:
         shown, _ = parse_timestamp(text)
     except PredicateError:
         return False
-    return abs(shown - nanos) <= _FARTHEST
+    return abs(shown - nanos) <= _FARTHEST_NANOS

@@ -22,6 +22,7 @@ from paimon_pyds.keys.merge.key_values import INSERT, ROW_KINDS, ROWKIND, VALUE_
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
 
 _HELD_BYTES = 128 << 20
+"""Rows that are read ahead of their consumer, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True)

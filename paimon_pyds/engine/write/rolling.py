@@ -36,7 +36,7 @@ _SIZE_CHECKS = 8
 """How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
 _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
-_SMALL_INDEX = 256 << 10
+_SMALL_INDEX_BYTES = 256 << 10
 """Nothing is said of indexes that take no more."""
 _LARGE_INDEXES: set[str] = set()
 """Tables of which it was said that their indexes are large."""
@@ -372,7 +372,7 @@ def tell_of_left_out(root: str, reasons: Iterable[str]) -> None:
 
 def tell_of_size(root: str, specs: Sequence[IndexSpec], rows: int, size: int, index_size: int) -> None:
     """Log that the indexes of a data file take more than its data: once for each table."""
-    if index_size <= max(size, _SMALL_INDEX) or root in _LARGE_INDEXES or len(_LARGE_INDEXES) >= _MOST_TABLES:
+    if index_size <= max(size, _SMALL_INDEX_BYTES) or root in _LARGE_INDEXES or len(_LARGE_INDEXES) >= _MOST_TABLES:
         return
     _LARGE_INDEXES.add(root)
     sizes = f"the indexes of a file take {human_bytes(index_size)}, its data {human_bytes(size)}"

@@ -22,7 +22,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.varints import LONGER, unsigned_varints, zigzag_decoded
 from paimon_pyds.format.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union, Unread
 
-PADDING = 16
+PADDING_BYTES = 16
 """Zero bytes that must follow the records: failed cursors read them."""
 
 MAX_ITEMS = 4096
@@ -94,7 +94,7 @@ def walk_records(
 
     Args:
         schema: of the records.
-        data: all bytes, followed by `PADDING` zero bytes.
+        data: all bytes, followed by `PADDING_BYTES` zeros.
         starts: where records start, ascending.
         wanted: dotted paths of the fields to capture: ints, longs, bytes, strings, arrays of those, nullable or not,
             and what is unread.
@@ -116,7 +116,7 @@ class Walker:
     """Walks over values at many cursors at once.
 
     Args:
-        data: all bytes, followed by `PADDING` zero bytes.
+        data: all bytes, followed by `PADDING_BYTES` zeros.
         wanted: as of `walk_records`.
         max_items: as of `walk_records`.
         max_steps: numbers that are read at all cursors together before TooManyStepsError is raised.
@@ -131,7 +131,7 @@ class Walker:
     ) -> None:
         self._data = data
         self._words: Words = unaligned_words(data)
-        self.limit = data.size - PADDING
+        self.limit = data.size - PADDING_BYTES
         self._wanted = wanted
         self._max_items = max_items
         self._max_steps = max_steps

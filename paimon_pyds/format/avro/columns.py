@@ -17,7 +17,7 @@ from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_schema
 from paimon_pyds.base.types.kinds import TIMESTAMP_KINDS, Kind
 from paimon_pyds.format.avro.batch_decode import (
     MAX_STEPS,
-    PADDING,
+    PADDING_BYTES,
     Bytes,
     Capture,
     Longs,
@@ -117,7 +117,7 @@ class LocatedRows:
         return self._located.places[name][rows].astype(np.int64)
 
     def _check(self, ends: Int64s) -> None:
-        if len(ends) and ends.max() > len(self._located.data) - PADDING:
+        if len(ends) and ends.max() > len(self._located.data) - PADDING_BYTES:
             raise MisfitError
 
     def _column(self, field: DataField, rows: Int64s) -> pa.Array:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from paimon_pyds.base.checksums import checksum
 from paimon_pyds.errors import OptionError, UnsupportedError
 
-_CHUNK = 128_000
+_BYTES_AT_ONCE = 128_000
 """Bytes that are decompressed at a time."""
-_DESCRIPTOR = 4
+_DESCRIPTOR_POSITION = 4
 """Offset of the frame header descriptor in a zstandard frame (RFC 8878)."""
 _CHECKSUM_FLAG = 0x04
 """The bit of the descriptor that announces a content checksum."""
@@ -70,7 +70,7 @@ def _unzstd(data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     total = 0
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while part := stream.read(_CHUNK):
+        while part := stream.read(_BYTES_AT_ONCE):
             total += len(part)
             if total > limit:
                 raise ValueError(f"it has more than {limit} bytes")
@@ -144,5 +144,5 @@ def _with_checksum(frame: bytes, content: bytes) -> bytes:
     Source: RFC 8878, sections 3.1.1 (content checksum: the low four bytes of xxHash64) and 3.1.1.1.1 (descriptor).
     """
     flagged = bytearray(frame)
-    flagged[_DESCRIPTOR] |= _CHECKSUM_FLAG
+    flagged[_DESCRIPTOR_POSITION] |= _CHECKSUM_FLAG
     return bytes(flagged) + checksum(content).to_bytes(4, "little")

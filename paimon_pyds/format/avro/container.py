@@ -53,9 +53,9 @@ WHOLE_FILE_BYTES = 64 * 2**20
 WINDOW_BYTES = 2**20
 """Files up to the first size are fetched in one piece, larger ones in pieces of the second."""
 
-_MAX_HEADER = 16 * 2**20
-_MAX_BLOCK = 512 * 2**20
-_MAX_NUMBER = 10
+_MAX_HEADER_BYTES = 16 * 2**20
+_MAX_BLOCK_BYTES = 512 * 2**20
+_MAX_NUMBER_BYTES = 10
 """Bytes of the longest number."""
 
 
@@ -122,7 +122,7 @@ class ContainerReader:
     """
 
     def __init__(
-        self, fetch: Callable[[int, int], bytes], size: int, path: object, max_block: int = _MAX_BLOCK
+        self, fetch: Callable[[int, int], bytes], size: int, path: object, max_block: int = _MAX_BLOCK_BYTES
     ) -> None:
         self._fetch = fetch
         self._size = size
@@ -200,11 +200,11 @@ class ContainerReader:
         return self._window[begin : begin + length]
 
     def _number(self, field: str) -> int:
-        begin = self._held(min(_MAX_NUMBER, self._size - self._at))
+        begin = self._held(min(_MAX_NUMBER_BYTES, self._size - self._at))
         try:
             value, end = read_long(self._window, begin)
         except Overrun:
-            if self._size - self._at < _MAX_NUMBER:
+            if self._size - self._at < _MAX_NUMBER_BYTES:
                 raise self._cut_off(field) from None
             raise self._corrupt("a number is too long", self._at, field) from None
         self._at += end - begin
@@ -232,7 +232,7 @@ class ContainerReader:
 
     def _sized(self) -> bytes:
         size = self._number("header")
-        if not 0 <= size <= _MAX_HEADER:
+        if not 0 <= size <= _MAX_HEADER_BYTES:
             raise self._corrupt(f"{size} bytes in the header", self._at, "header")
         return self._read(size, "header")
 

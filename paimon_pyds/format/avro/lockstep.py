@@ -17,7 +17,7 @@ import numpy.typing as npt
 from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.varints import LONGER, unsigned_varints, varint_sizes, zigzag_decoded
-from paimon_pyds.format.avro.batch_decode import PADDING, WIDTHS, TooManyStepsError, Walker
+from paimon_pyds.format.avro.batch_decode import PADDING_BYTES, WIDTHS, TooManyStepsError, Walker
 from paimon_pyds.format.avro.container import Block
 from paimon_pyds.format.avro.schema import Node, Primitive, Record, Sized, Union, optional
 
@@ -38,7 +38,7 @@ class FieldPlaces:
     """The records of some blocks.
 
     Attributes:
-        data: the blocks one behind the other, with `PADDING` zero bytes before and after them.
+        data: the blocks one behind the other, with `PADDING_BYTES` zeros before and after them.
         places: of each wanted field, where it begins in each record, in their order in the file.
         count: of the records.
     """
@@ -63,8 +63,10 @@ def field_places(record: Record, blocks: Sequence[Block], wanted: Collection[str
     """
     sizes = np.array([len(block.body or b"") for block in blocks], np.int64)
     counts = np.array([block.count for block in blocks], np.int64)
-    data = np.frombuffer(b"".join((bytes(PADDING), *(b.body or b"" for b in blocks), bytes(PADDING))), np.uint8)
-    ends = np.cumsum(sizes) + PADDING
+    data = np.frombuffer(
+        b"".join((bytes(PADDING_BYTES), *(b.body or b"" for b in blocks), bytes(PADDING_BYTES))), np.uint8
+    )
+    ends = np.cumsum(sizes) + PADDING_BYTES
     # Blocks of more records come first, so that those which still have one are the first ones at any time.
     order = np.argsort(-counts, kind="stable")
     numbers = np.arange(counts.max())

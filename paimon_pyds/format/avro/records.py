@@ -32,7 +32,7 @@ _NULL = scalar(b"\x00", pa.binary())
 _THERE = scalar(b"\x02", pa.binary())
 _EMPTY = scalar(b"", pa.binary())
 _BYTES = Primitive("bytes")
-_AT_ONCE = 65_536
+_RECORDS_AT_ONCE = 65_536
 """Records of a block that are held at once. Blocks of usual files have fewer; reading these whole is faster."""
 
 
@@ -60,7 +60,7 @@ class RecordDecoder:
     def pieces(self, block: Block) -> Iterator[list[dict[str, Any]]]:
         """The records of a block, in pieces that bound memory: a compressed block of kilobytes may have millions.
         Raises CorruptFileError: the bytes are not such records, or not this number of them."""
-        if block.count <= _AT_ONCE:
+        if block.count <= _RECORDS_AT_ONCE:
             yield self.records(block)
             return
         head, sync = header_bytes(self._plain, "null")
@@ -70,7 +70,7 @@ class RecordDecoder:
             records = iter(found)
         while True:
             with self._told(block):
-                piece = list(islice(records, _AT_ONCE))
+                piece = list(islice(records, _RECORDS_AT_ONCE))
                 if not piece and found.bytes_.read(1):
                     raise ValueError("it has more bytes")
             if not piece:

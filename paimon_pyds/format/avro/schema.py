@@ -18,7 +18,7 @@ from paimon_pyds.errors import CorruptFileError
 MAX_DEPTH = 32
 MAX_VALUES = 100_000
 """What a record is made of, at most; it has no more columns than that."""
-MAX_EMPTY = 16
+MAX_EMPTY_VALUES = 16
 """Values of a record that take no bytes, at most: nothing else bounds what reading them costs. Iceberg has one."""
 MAX_FIXED_BYTES = 256 * 2**20
 """Bytes of a value of type fixed."""
@@ -198,8 +198,8 @@ class _Parser:
             raise ValueError(f"nested deeper than {self._max_depth} levels")
         if found.values > MAX_VALUES:
             raise ValueError(f"a value is made of more than {MAX_VALUES}")
-        if found.empty > MAX_EMPTY:
-            raise ValueError(f"more than {MAX_EMPTY} values take no bytes")
+        if found.empty > MAX_EMPTY_VALUES:
+            raise ValueError(f"more than {MAX_EMPTY_VALUES} values take no bytes")
         return found
 
 

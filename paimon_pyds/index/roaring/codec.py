@@ -29,7 +29,7 @@ COOKIE_PLAIN = 12346
 """First number of a bitmap without run containers (RoaringFormatSpec)."""
 COOKIE_RUNS = 12347
 """Lower 16 bits of the first number of a bitmap with run containers."""
-ARRAY_MAX = 4096
+ARRAY_VALUES = 4096
 """Members of an array container, at most; one with more is a bitmap."""
 BITMAP_BYTES = 8192
 """Bytes of a bitmap container: a bit for each of 65,536 positions."""
@@ -38,9 +38,9 @@ NO_OFFSETS_BELOW = 4
 MAX_CONTAINERS = 1 << 16
 """Containers of a bitmap, at most: their keys have 16 bits."""
 _LEAST = 8  # bytes of the header of an empty bitmap
-_LARGE = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
+_LARGE_BYTES = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
 _PLAIN_COOKIE = COOKIE_PLAIN.to_bytes(4, "little")
-_CHUNK = 1 << 19  # members encoded at a time, to bound memory
+_VALUES_AT_ONCE = 1 << 19  # members encoded at a time, to bound memory
 
 
 class RoaringLayout(NamedTuple):
@@ -141,7 +141,7 @@ def decode_bitmap(
         CorruptFileError: no RoaringBitmap, a wrong length, containers that contradict themselves, or
             positions beyond the file.
     """
-    raw = data if len(data) >= _LARGE else bytes(data)
+    raw = data if len(data) >= _LARGE_BYTES else bytes(data)
     if len(raw) < _LEAST:
         raise CorruptFileError(f"{len(raw)} bytes are no bitmap", path=path, offset=origin, field="cookie")
     try:
@@ -149,7 +149,7 @@ def decode_bitmap(
         bitmap = BitMap.deserialize(raw)  # type: ignore[arg-type]
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
-    if len(raw) >= _LARGE and raw[:4] == _PLAIN_COOKIE:
+    if len(raw) >= _LARGE_BYTES and raw[:4] == _PLAIN_COOKIE:
         _measured(raw, path, origin)
     elif bitmap.serialize() != (raw := bytes(raw)):
         _check_odd(raw, bitmap, path, origin)
@@ -208,7 +208,7 @@ def encode_packed(packed: Octets) -> bytes:
     before[:, 1:] |= words[:, :-1] >> np.uint64(63)
     begins = words & ~before
     cards, runs = _count_bits(words), _count_bits(begins)
-    plain = np.where(cards <= ARRAY_MAX, 2 * cards, BITMAP_BYTES)
+    plain = np.where(cards <= ARRAY_VALUES, 2 * cards, BITMAP_BYTES)
     is_run = (2 + 4 * runs) < plain
     keys = np.flatnonzero(cards)
     bodies: list[bytes] = []
@@ -216,7 +216,7 @@ def encode_packed(packed: Octets) -> bytes:
         if is_run[key]:
             starts = _positions(begins[key])
             bodies.append(_run_bytes(starts, _positions(_ends(words[key])) - starts))
-        elif cards[key] <= ARRAY_MAX:
+        elif cards[key] <= ARRAY_VALUES:
             bodies.append(_positions(words[key]).astype("<u2").tobytes())
         else:
             bodies.append(rows[key].tobytes())
@@ -230,7 +230,7 @@ def pack_rows(rows: BitMap, row_count: int) -> Octets:
     data = rows.serialize()
     found = read_layout(data)
     bits = np.zeros((whole_containers(row_count) // BITMAP_BYTES, BITMAP_BYTES), np.uint8)
-    is_bitmap = ~found.is_run & (found.cards > ARRAY_MAX)
+    is_bitmap = ~found.is_run & (found.cards > ARRAY_VALUES)
     starts, ends = found.head + found.sizes.cumsum() - found.sizes, found.cards.cumsum()
     for number in is_bitmap.nonzero()[0].tolist():
         bits[found.keys[number]] = np.frombuffer(data, np.uint8, BITMAP_BYTES, starts[number])
@@ -306,7 +306,7 @@ def encode_groups(positions: npt.NDArray[np.uint32], bounds: Int64s) -> tuple[li
     sizes: list[Int64s] = []
     first, groups = 0, len(bounds) - 1
     while first < groups:
-        last = int(np.searchsorted(bounds, bounds[first] + _CHUNK, side="right")) - 1
+        last = int(np.searchsorted(bounds, bounds[first] + _VALUES_AT_ONCE, side="right")) - 1
         last = min(max(last, first + 1), groups)
         members = positions[bounds[first] : bounds[last]]
         piece, piece_sizes = _encode_chunk(members, bounds[first : last + 1] - bounds[first])
@@ -374,7 +374,7 @@ def _find_containers(positions: npt.NDArray[np.uint32], bounds: Int64s) -> _Cont
     run_begins = begins
     run_begins[1:] |= positions[1:] - positions[:-1] != 1
     runs = np.add.reduceat(run_begins, start, dtype=np.int64) if members else np.zeros(0, np.int64)
-    plain = np.where(card <= ARRAY_MAX, 2 * card, BITMAP_BYTES)
+    plain = np.where(card <= ARRAY_VALUES, 2 * card, BITMAP_BYTES)
     is_run = 2 + 4 * runs < plain
     group = np.searchsorted(bounds, start, side="right") - 1
     size = np.where(is_run, 2 + 4 * runs, plain)
@@ -398,7 +398,7 @@ def _write_heads(
 
 
 def _write_bodies(out: Octets, found: _Containers, low: npt.NDArray[np.uint16]) -> None:
-    is_bitmap = ~found.is_run & (found.card > ARRAY_MAX)
+    is_bitmap = ~found.is_run & (found.card > ARRAY_VALUES)
     for index in np.flatnonzero(is_bitmap):
         begin = found.start[index]
         bits = np.zeros(65536, np.bool_)

@@ -25,7 +25,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.roaring.codec import (
-    ARRAY_MAX,
+    ARRAY_VALUES,
     BITMAP_BYTES,
     container_entries,
     decode_bitmap,
@@ -40,6 +40,7 @@ _KEY_BYTES = 6
 _INNER = {0: (4, 4), 1: (16, 16), 2: (48, 256), 3: (256, 32)}
 """For each type of inner node its greatest number of children, and the bytes of its body."""
 _NOT_TRIMMED = 0xFE
+"""Mark of a header that Java wrote without trimming its arrays."""
 _RUNS, _BITMAP, _ARRAY = 0, 1, 2
 
 _Container = tuple[bool, int, bytes]
@@ -134,7 +135,7 @@ def _read_containers(reader: _Reader) -> dict[int, _Container]:
 
 def _read_container(reader: _Reader) -> _Container:
     kind, cardinality = reader.integer(1, "kind"), reader.integer(4, "cardinality")
-    without_runs = _ARRAY if cardinality <= ARRAY_MAX else _BITMAP
+    without_runs = _ARRAY if cardinality <= ARRAY_VALUES else _BITMAP
     if not 1 <= cardinality <= 1 << 16 or kind not in (_RUNS, without_runs):
         raise reader.corrupt(f"a container of kind {kind} with {cardinality} members", "cardinality")
     if kind == _RUNS:
@@ -162,7 +163,7 @@ def encode_java64(bitmaps: Mapping[int, BitMap]) -> bytes:
         at = layout.head
         for key, card, size, runs in zip(layout.keys, layout.cards, layout.sizes, layout.is_run, strict=True):
             keys.append((high << 16 | int(key)).to_bytes(_KEY_BYTES, "big"))
-            kind = _RUNS if runs else _ARRAY if card <= ARRAY_MAX else _BITMAP
+            kind = _RUNS if runs else _ARRAY if card <= ARRAY_VALUES else _BITMAP
             containers += struct.pack("<BBi", 1, kind, card) + data[at : at + size]
             at += size
     if not keys:

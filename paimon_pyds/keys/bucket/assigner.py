@@ -175,6 +175,7 @@ def makes_buckets(options: TableOptions) -> bool:
 
 
 _MOST_SHARES = 8
+"""Tasks that share the new buckets of a partition, at most: each of them reads all rows."""
 
 
 def bucket_shares(buckets: range, least: int) -> list[frozenset[int]]:

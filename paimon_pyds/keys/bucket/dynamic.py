@@ -37,7 +37,7 @@ from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 
-_GROWTH = 4
+_KEYS_PER_NEW_KEY = 4
 """Tasks that may see any key get room for one more key per this number of keys that a partition has."""
 
 
@@ -256,7 +256,7 @@ class _Partition:
         self._room = BucketRoom(rules.limits, counts)
         self._open: tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]] | None = None
         if rules.share is None:
-            buckets, rooms = self._room.opened(max(1, sum(counts.values()) // _GROWTH), rules.assigners)
+            buckets, rooms = self._room.opened(max(1, sum(counts.values()) // _KEYS_PER_NEW_KEY), rules.assigners)
             ends = np.cumsum(rooms, dtype=np.float64)
             self._open = buckets, ends / ends[-1] * 2**32
 

@@ -12,7 +12,9 @@ Hashes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.integer]
 
 BLOCK_KEYS = 1 << 20
+"""Keys of a block, which bounds what one insertion moves."""
 FEW_KEYS = 1 << 16
+"""Recent keys that are held apart before they are merged into the blocks."""
 _Block = tuple[Hashes, Buckets]
 _EMPTY: _Block = (np.empty(0, np.int32), np.empty(0, np.uint8))
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import build
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.keys.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid
-from paimon_pyds.sql.expression.operands import NARROW, decimal_array, rescale, unscaled
+from paimon_pyds.sql.expression.operands import NARROW_DIGITS, decimal_array, rescale, unscaled
 
 _Numbers = npt.NDArray[Any]
 _INTEGER_NAMES = {1: "TINYINT", 2: "SMALLINT", 4: "INT", 8: "BIGINT"}
 """Types of integers by their bytes."""
-_SURE = 0.999
+_SURE_SHARE = 0.999
 """The share of a type's range up to which a product that was rounded is certainly within it."""
 
 
@@ -87,14 +87,14 @@ def _accumulate(operation: np.ufunc, numbers: _Numbers, rows: GroupedRows) -> _N
 
 
 def _decimal_total(numbers: _Numbers, rows: GroupedRows, type_: pa.DataType) -> pa.Array:
-    least, most = (-(2**63), 2**63 - 1) if type_.precision <= NARROW else (1 - 10**type_.precision,) * 2
+    least, most = (-(2**63), 2**63 - 1) if type_.precision <= NARROW_DIGITS else (1 - 10**type_.precision,) * 2
     most = abs(most)
     wide = numbers.astype(object)
     longest = int(rows.lengths().max(initial=0))
     if len(wide) and max(wide.max(), -wide.min()) * longest > most:
         sums, there = _bounded_total(wide, rows, (least, most))
         return decimal_array(sums, there, type_)
-    sums = _accumulate(np.add, wide if type_.precision > NARROW else numbers, rows)
+    sums = _accumulate(np.add, wide if type_.precision > NARROW_DIGITS else numbers, rows)
     return decimal_array(sums, rows.has_rows(), type_)
 
 
@@ -139,7 +139,7 @@ def product(values: pa.Array, rows: GroupedRows, column: str, *, wraps: bool) ->
 def _may_overflow(numbers: _Numbers, rows: GroupedRows) -> bool:
     """Whether a product of numbers might leave their type on its way: a zero does not shorten it."""
     sizes = _accumulate(np.multiply, np.maximum(np.abs(numbers.astype(np.float64)), 1.0), rows)
-    return bool((sizes > _SURE * np.iinfo(numbers.dtype).max).any())
+    return bool((sizes > _SURE_SHARE * np.iinfo(numbers.dtype).max).any())
 
 
 class _Steps:
@@ -174,7 +174,7 @@ class _CheckedSteps(_Steps):
 
     def multiply(self, one: _Numbers, other: _Numbers) -> tuple[_Numbers, Flags]:
         bounds = np.iinfo(one.dtype)
-        for at in np.flatnonzero(np.abs(one.astype(np.float64) * other) > _SURE * bounds.max).tolist():
+        for at in np.flatnonzero(np.abs(one.astype(np.float64) * other) > _SURE_SHARE * bounds.max).tolist():
             if not bounds.min <= int(one[at]) * int(other[at]) <= bounds.max:
                 raise _overflow("product", one.dtype, self._column, f"{one[at]} * {other[at]}")
         return super().multiply(one, other)

@@ -22,7 +22,7 @@ from paimon_pyds.keys.merge.grouped_rows import Flags, Positions, flags_buffer, 
 
 _MOST = 2**31 - 1
 _NULL, _NEXT = np.uint64(0x6E756C6C), np.uint64(0x9E3779B97F4A7C15)
-_HASHED_AT_ONCE = 65_536
+_TEXTS_AT_ONCE = 65_536
 """Texts that are converted to Python and hashed at a time, to bound memory."""
 
 
@@ -132,7 +132,7 @@ def _value_hashes(values: pa.Array) -> Hashes:
     type_ = values.type
     if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
         texts = values.cast(pa.binary())
-        parts = (texts.slice(start, _HASHED_AT_ONCE).to_pylist() for start in range(0, len(texts), _HASHED_AT_ONCE))
+        parts = (texts.slice(start, _TEXTS_AT_ONCE).to_pylist() for start in range(0, len(texts), _TEXTS_AT_ONCE))
         return np.fromiter(chain.from_iterable(map(xxh64_intdigest, part) for part in parts), np.uint64, len(texts))
     if pa.types.is_decimal(type_):
         words = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :][: 2 * len(values)]

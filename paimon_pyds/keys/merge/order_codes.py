@@ -23,8 +23,8 @@ Words = npt.NDArray[np.uint64]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _LONG_DIGITS = 18
-_WORD = 64
-_FEW_STRETCHES = 12
+_WORD_BITS = 64
+_FEW_SORTED_RANGES = 12
 """Sorted stretches up to which merging them is faster than sorting."""
 _MOST_PADDED = 32
 """Bytes up to which texts are filled up to one length."""
@@ -102,7 +102,7 @@ def _sorted_codes(codes: Codes | Words) -> tuple[Positions, Flags]:
     descents = int(np.count_nonzero(codes[1:] < codes[:-1]))
     if not descents:
         return np.arange(len(codes)), codes[1:] == codes[:-1]
-    numbers = _short(codes) if descents > _FEW_STRETCHES else None
+    numbers = _short(codes) if descents > _FEW_SORTED_RANGES else None
     order = np.argsort(codes, kind="stable") if numbers is None else sorted_positions(numbers)
     codes = codes[order]
     return order, codes[1:] == codes[:-1]
@@ -111,9 +111,9 @@ def _sorted_codes(codes: Codes | Words) -> tuple[Positions, Flags]:
 def _short(codes: Codes | Words) -> Words | None:
     """Numbers that compare as these do; None where they don't fit a word together with their positions."""
     low, span = _range(codes)
-    if (span - 1).bit_length() + index_bits(len(codes)) > _WORD:
+    if (span - 1).bit_length() + index_bits(len(codes)) > _WORD_BITS:
         return None
-    return np.asarray(codes.view(np.uint64) - np.uint64(low % (1 << _WORD)))
+    return np.asarray(codes.view(np.uint64) - np.uint64(low % (1 << _WORD_BITS)))
 
 
 def _sorted_values(values: pa.Array) -> tuple[Positions, Flags]:

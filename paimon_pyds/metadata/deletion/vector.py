@@ -31,7 +31,7 @@ MAGIC_32 = 1581511376
 MAGIC_64 = 1681511377
 _MAGIC_32_BYTES = struct.pack(">i", MAGIC_32)
 _MAGIC_64_BYTES = struct.pack("<i", MAGIC_64)
-VECTOR_OVERHEAD = 8
+VECTOR_OVERHEAD_BYTES = 8
 """Bytes of a vector in a file besides magic and bitmap: the length before them and the CRC behind them."""
 
 
@@ -132,13 +132,16 @@ def read_vector(
 
     if offset < 1 or length < 4 or offset + length > source.size:
         raise damage(f"a deletion vector of {length} bytes does not fit a file of {source.size}", 0, "offset")
-    block = source.read(offset, min(length + VECTOR_OVERHEAD, source.size - offset))
+    block = source.read(offset, min(length + VECTOR_OVERHEAD_BYTES, source.size - offset))
     is_64 = block[4:8] == _MAGIC_64_BYTES
     size: int = struct.unpack(">i", block[:4])[0]
-    if size != (length - VECTOR_OVERHEAD if is_64 else length) or not 4 <= size <= len(block) - VECTOR_OVERHEAD:
+    if (
+        size != (length - VECTOR_OVERHEAD_BYTES if is_64 else length)
+        or not 4 <= size <= len(block) - VECTOR_OVERHEAD_BYTES
+    ):
         raise damage(f"a deletion vector of {size} bytes, the manifest says {length}", 0, "size")
     data = block[4 : 4 + size]
-    if zlib.crc32(data) != int.from_bytes(block[4 + size : VECTOR_OVERHEAD + size], "big"):
+    if zlib.crc32(data) != int.from_bytes(block[4 + size : VECTOR_OVERHEAD_BYTES + size], "big"):
         raise damage("a deletion vector whose CRC-32 does not match", 4 + size, "checksum")
     vector = decode_vector(data, source.name, offset + 4, row_count)
     if cardinality is not None and vector.cardinality != cardinality:
@@ -155,7 +158,7 @@ def write_vectors(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[Vector
     for vector in vectors:
         data = encode_vector(vector.positions, vector.bits)
         parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
-        length = len(data) if vector.bits == 32 else len(data) + VECTOR_OVERHEAD
+        length = len(data) if vector.bits == 32 else len(data) + VECTOR_OVERHEAD_BYTES
         ranges.append(VectorRange(offset, length, vector.cardinality))
-        offset += len(data) + VECTOR_OVERHEAD
+        offset += len(data) + VECTOR_OVERHEAD_BYTES
     return b"".join(parts), ranges

@@ -19,7 +19,7 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import expired_file
 from paimon_pyds.metadata.deletion.vector import (
-    VECTOR_OVERHEAD,
+    VECTOR_OVERHEAD_BYTES,
     DeletionVector,
     encode_vector,
     read_vector,
@@ -188,7 +188,7 @@ class VectorFiles:
         size = 1
         for name, vector in vectors:
             part.append((name, vector))
-            size += VECTOR_OVERHEAD + len(encode_vector(vector.positions, vector.bits))
+            size += VECTOR_OVERHEAD_BYTES + len(encode_vector(vector.positions, vector.bits))
             if size > self._target_size:
                 yield part
                 part, size = [], 1

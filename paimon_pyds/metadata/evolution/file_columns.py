@@ -29,7 +29,7 @@ from paimon_pyds.format import has_kind
 from paimon_pyds.format.batches import rebuild
 from paimon_pyds.metadata.evolution.casting import can_cast, cast_atomic, depends_on_zone
 from paimon_pyds.metadata.evolution.devolve import devolve_leaf
-from paimon_pyds.sql.predicate.among import LISTED, among, column_test, place_of, places_of, row_count
+from paimon_pyds.sql.predicate.among import LISTED_VALUES, among, column_test, place_of, places_of, row_count
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import (
     Among,
@@ -197,7 +197,7 @@ class Evolution:
     def _devolve_values(self, column: ColumnRef, values: pa.Array, of_file: ColumnRef) -> pa.Array | None:
         """Values as the file's column has them, NULL for those that it can't have; None where there are very many, or
         values of the table stand for others there."""
-        if len(values) > LISTED:
+        if len(values) > LISTED_VALUES:
             return None
         parts = [self._devolve_leaf(Leaf(Op.EQ, column, (value,))) for value in map(scalar_to_internal, values)]
         if not all(part is Const.FALSE or (isinstance(part, Leaf) and part.op is Op.EQ) for part in parts):

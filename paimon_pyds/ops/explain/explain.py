@@ -30,13 +30,13 @@ from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Const, Predicate, computed_parts
 from paimon_pyds.storage import requests_at_once
 
-FOOTERS = 200
+MOST_FOOTERS = 200
 """Data files whose footers are read, or for the first rows in an order their indexes; for others the rows left by pages
 are not shown."""
-_SAVED = 4
+_FILES_READ_TWICE = 4
 """Number of files for which the read without their indexes is computed too."""
-_SHOWN_REASONS = 3
-_AT_ONCE = 8
+_SHOWN_REASON_LINES = 3
+_FILES_AT_ONCE = 8
 """Files on a local disk that are examined in parallel, if there are this many."""
 _FIRST_ROWS = "top n"
 
@@ -48,7 +48,7 @@ def explain(
     order: str = "",
     query: TopNQuery | None = None,
     limit: int | None = None,
-    footers: int = FOOTERS,
+    footers: int = MOST_FOOTERS,
 ) -> Explanation:
     """The explanation of a plan that was made with ``ScanRequest.explain``.
 
@@ -145,15 +145,15 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
 
     def ask(number: int, file: PlannedFile) -> ExplainedFile:
         embedded, path = plan.index_answers.get(file.name, ()), file.path
-        footer, saved = number < footers, number < _SAVED
+        footer, saved = number < footers, number < _FILES_READ_TWICE
         found = explain_file(plan.spec, file, embedded, visits.get(path), footer=footer, saved=saved)
         return replace(found, run=runs.get(path))
 
-    if len(plan.found.made) < _AT_ONCE and not requests_at_once(plan.spec.io):
+    if len(plan.found.made) < _FILES_AT_ONCE and not requests_at_once(plan.spec.io):
         return list(map(ask, range(len(plan.found.made)), plan.found.made))
     from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
-    threads = threads_for(plan.spec.io, _AT_ONCE)
+    threads = threads_for(plan.spec.io, _FILES_AT_ONCE)
     explained = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.found.made)), threads)
     return list(counted_items(explained, "asking files", files=len(plan.found)))
 
@@ -297,8 +297,8 @@ def _leaves(files: Iterable[ExplainedFile]) -> str:
 
 
 def _first_of(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _SHOWN_REASONS} more" if len(texts) > _SHOWN_REASONS else ""
-    return f"{', '.join(texts[:_SHOWN_REASONS])}{more}"
+    more = f" and {len(texts) - _SHOWN_REASON_LINES} more" if len(texts) > _SHOWN_REASON_LINES else ""
+    return f"{', '.join(texts[:_SHOWN_REASON_LINES])}{more}"
 
 
 def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:

@@ -171,7 +171,7 @@ def _pairs(lines: Sequence[tuple[str, str]]) -> str:
     return f'<table style="{TABLE_STYLE}margin-top:6px">{rows}</table>'
 
 
-_LONGEST = 200
+_SHOWN_CHARACTERS = 200
 """Characters of a value that the text shows."""
 
 
@@ -211,4 +211,4 @@ def _column_lines(schema: TableSchema) -> Iterator[str]:
 
 def _cut(line: str) -> str:
     text = visible(redact(line))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

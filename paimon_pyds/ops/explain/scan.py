@@ -34,7 +34,7 @@ _LONGEST, _WIDEST = 80, 400
 REST = "other columns are read for the rows found only"
 ENDS = "reading ends when they are found, which only `analyze` shows"
 _ADVICE = "No index was used. To see the effect of one:"
-_LONGEST_COMMAND = 300
+_COMMAND_CHARACTERS = 300
 """Characters of a command that advice shows; a longer one is named by its Python method."""
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
@@ -104,7 +104,7 @@ class ExplainedScan:
         from shlex import quote
 
         command = f"paimon-pyds index advise {quote(redact(self.table))} --filter {quote(self.predicate)}"
-        shortened = "…" in self.predicate or len(command) > _LONGEST_COMMAND
+        shortened = "…" in self.predicate or len(command) > _COMMAND_CHARACTERS
         return f"{_ADVICE} {'table.index.advise([filter])' if shortened else command}"
 
     @property

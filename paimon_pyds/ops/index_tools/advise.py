@@ -53,14 +53,14 @@ _ANSWERS = {
     BLOOM_FILTER: frozenset({POINT}),
 }
 _EXACT = (BITMAP, RANGE_BITMAP, BSI)
-_KEEPS_TOO_MUCH = 0.5
-_STATISTICS_DO = 1.5
-_STATISTICS_LEAVE = 0.5
+_TOO_MUCH_SHARE = 0.5
+_STATISTICS_DO_FACTOR = 1.5
+_STATISTICS_LEAVE_SHARE = 0.5
 _FILES_WITH_VALUE = 0.5
-_OVERSIZED = 4
-_DWARFS = 2
+_OVERSIZED_FACTOR = 4
+_DWARFS_FACTOR = 2
 _SMALL_BLOOM_BITS = 64 << 10
-_CONDITIONS = 500
+_MOST_CONDITIONS = 500
 """Conditions that are measured, over all columns."""
 _ROWS = 1_000_000
 """Rows of each sampled file that are looked at."""
@@ -138,7 +138,7 @@ class _Advisor:
         for file in counted_items(self.chosen, "sampling", files=len(self.chosen)):
             sample = read_sample(self.read, file, {f.name for f in self.read.fields_of(file) if f.id in ids}, _ROWS)
             for need in needs.values():
-                need.look(sample, self.schema.fields, max(1, _CONDITIONS // len(needs)))
+                need.look(sample, self.schema.fields, max(1, _MOST_CONDITIONS // len(needs)))
         advice = [a for need in sorted(needs.values(), key=lambda n: -n.uses) for a in self.of(need)]
         advice += [
             Advice("drop", spec.container_name, spec.index_type, "no recorded filter uses it")
@@ -188,10 +188,10 @@ class _Advisor:
         if not need.per_file:
             what = "the sampled files do not have this column" if self.chosen else "there is no file to look at yet"
             return None, what
-        if need.share("rows") > _KEEPS_TOO_MUCH:
+        if need.share("rows") > _TOO_MUCH_SHARE:
             return None, f"its filters keep {need.share('rows'):.0%} of the rows"
         left, hold = need.share("statistics"), need.share("pages")
-        if self.page_statistics and left <= _STATISTICS_LEAVE and left <= _STATISTICS_DO * hold + 0.01:
+        if self.page_statistics and left <= _STATISTICS_LEAVE_SHARE and left <= _STATISTICS_DO_FACTOR * hold + 0.01:
             return None, f"statistics leave {left:.1%} of the pages already, and {hold:.1%} hold a match"
         values = f"{need.distinct:,} values in {need.rows:,} rows of a file"
         if RANGE in need.kinds:
@@ -209,7 +209,7 @@ class _Advisor:
         if spec.index_type == BLOOM_FILTER:
             items, fpp = spec.bloom()
             fitting = _items(need)
-            if items > _OVERSIZED * fitting and bloom_size(items, fpp)[0] > _SMALL_BLOOM_BITS:
+            if items > _OVERSIZED_FACTOR * fitting and bloom_size(items, fpp)[0] > _SMALL_BLOOM_BITS:
                 why = f"it is made for {items:,} values, a file has {need.distinct:,} at most"
                 return Advice("change", need.name, BLOOM_FILTER, why, need.uses, options=_own_options(need))
         return Advice("keep", need.name, spec.index_type, reason, need.uses)
@@ -237,11 +237,11 @@ class _Advisor:
         """Note the indexes to have that dwarf the data: wide values that hardly repeat make them so."""
         data = sum(f.size for f in self.live)
         for item in advice:
-            if item.action != "drop" and item.bytes > _DWARFS * data:
+            if item.action != "drop" and item.bytes > _DWARFS_FACTOR * data:
                 size, all_ = human_bytes(item.bytes), human_bytes(data)
                 self.notes.append(
-                    f"{item.index_type} of {item.column}: its {size} are more than {_DWARFS} times the {all_} of all "
-                    "data files; weigh them against what `index cost` says it leaves"
+                    f"{item.index_type} of {item.column}: its {size} are more than {_DWARFS_FACTOR} times the {all_} "
+                    "of all data files; weigh them against what `index cost` says it leaves"
                 )
 
     def spec(self, item: Advice, fields: Mapping[str, DataField]) -> IndexSpec | None:

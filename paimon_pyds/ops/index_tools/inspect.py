@@ -33,7 +33,7 @@ from paimon_pyds.sql.predicate.normal_form import parse_filter
 from paimon_pyds.sql.predicate.tree import Among, And, Const, Leaf, Or, Predicate, root_columns
 from paimon_pyds.storage import ByteSource, BytesSource
 
-_CHUNK = 1 << 20
+_BYTES_AT_ONCE = 1 << 20
 """Bytes that are read at a time."""
 
 
@@ -113,7 +113,7 @@ def _bloom(window: Window) -> dict[str, Any]:
     """``false_positives``: the chance that a value that is not there is taken for one that is."""
     hashes = Cursor(window).i32("numHashFunctions")
     size = window.size - 4
-    parts = (window.read(4 + start, min(_CHUNK, size - start)) for start in range(0, size, _CHUNK))
+    parts = (window.read(4 + start, min(_BYTES_AT_ONCE, size - start)) for start in range(0, size, _BYTES_AT_ONCE))
     filled = sum(int(np.unpackbits(np.frombuffer(part, np.uint8)).sum()) for part in parts) / max(1, 8 * size)
     facts: dict[str, Any] = {"hash_functions": hashes, "bits": 8 * size, "filled": round(filled, 4)}
     if 1 <= hashes <= 2048:

@@ -46,7 +46,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import ByteSource, FileIO, discard
 
-_CONFLICTS = 10
+_CONFLICT_RETRIES = 10
 """Retries after conflicts with other commits."""
 _NAMES = 1_000
 """Numbers that are tried for the name of a side file."""
@@ -304,7 +304,7 @@ def _publish(
     store: TableStore, entries: pa.RecordBatch, changed: Sequence[RewriteResult], options: TableOptions
 ) -> tuple[Snapshot | None, Sequence[RewriteResult]]:
     """Commit what changed, without files that other commits removed concurrently; return the published results."""
-    left, retries = list(changed), Retry(attempts=_CONFLICTS + 1)
+    left, retries = list(changed), Retry(attempts=_CONFLICT_RETRIES + 1)
     while left:
         before = entries.take(array([r.number for r in left], pa.int64()))
         rewritten = Increment(kind=CommitKind.COMPACT, deleted=before, replacements=_with_containers(before, left))

@@ -194,7 +194,7 @@ COLUMNS = (
 )  # fmt: skip
 """The numbers that two layouts are compared by."""
 _HEAD = ("column", "one value", "1% of rows", "deepest", "overlapping", "no statistics")
-_SHOWN = 20
+_SHOWN_LINES = 20
 _FACTS = {"for one value": "point_files", "for 1% of the rows": "range_files", "deepest": "max_depth"}
 _HEIGHT = 64
 _LEAST = 1.5
@@ -272,13 +272,17 @@ def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]
     ``title``: one line. ``columns``: each with what it was before, if that is to be shown. ``notes``: what the numbers
     do not say.
     """
-    shown = columns[:_SHOWN]
+    shown = columns[:_SHOWN_LINES]
     body = wrapping(_plot(now, was) for now, was in shown)
     what = "files that hold a value, of all files, over the rows in the order of their values"
     legend = f'<span style="{FAINT}">{what}</span>'
     if any(was is not None for _, was in shown):
         legend += f': <span style="color:{_BEFORE}">before</span>, <span style="color:{_AFTER}">after</span>'
-    rest = [f"and {len(columns) - _SHOWN:,} more columns: to_arrow() has them all"] if len(columns) > _SHOWN else []
+    rest = (
+        [f"and {len(columns) - _SHOWN_LINES:,} more columns: to_arrow() has them all"]
+        if len(columns) > _SHOWN_LINES
+        else []
+    )
     lines = "".join(f'<div style="{FAINT}">{escape(note)}</div>' for note in (*rest, *notes))
     head = f'<div><b>{escape(title)}</b></div><div style="margin-bottom:8px">{legend}</div>'
     return piece(head, body, lines)

@@ -44,12 +44,12 @@ _ENTRY_COLUMNS = (
 )  # fmt: skip
 _PARTS = 100
 """Parts of the rows, in the order of a column: a narrow range is one of them, and a plot has a point for each."""
-_NARROW = 1e-9
+_NARROW_SHARE = 1e-9
 """Share of the distance between the least and the greatest bound below which two bounds count as equal."""
 _WIDER = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 _TEXT_BYTES = 8
 """Bytes of a text, after the common prefix, that make its number."""
-_LONGEST_BOUND = 40
+_BOUND_CHARACTERS = 40
 """Characters of a bound that the text shows."""
 UNKNOWN, NULLS, KNOWN = range(3)
 
@@ -263,7 +263,7 @@ def _mean_depth(x: Numbers, first: Places, last: Places, depth: Places, between:
 def _widths(x: Numbers, first: Places, last: Places) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """The distance between the bounds of each file; and whether it is greater than the error of floats."""
     width = x[last] - x[first]
-    wide = width > _NARROW * (x[-1] - x[0])
+    wide = width > _NARROW_SHARE * (x[-1] - x[0])
     return np.where(wide, width, 1.0), wide
 
 
@@ -295,4 +295,4 @@ def _text(value: pa.Scalar) -> str:
         text = value.as_py().hex()
     else:
         text = str(pc.cast(value, pa.string()).as_py())
-    return text if len(text) <= _LONGEST_BOUND else f"{text[: _LONGEST_BOUND - 1]}…"
+    return text if len(text) <= _BOUND_CHARACTERS else f"{text[: _BOUND_CHARACTERS - 1]}…"

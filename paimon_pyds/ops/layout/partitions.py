@@ -46,10 +46,10 @@ SAMPLED_ROWS = 200_000
 """Rows of each sampled file that are looked at."""
 _MOST_UNITS = 4_000_000
 _MOST_PARTITIONS = 10_000
-_NEARLY_ALL = 0.8
-_SOME = 0.5
+_NEARLY_ALL_SHARE = 0.8
+_SOME_ROWS = 0.5
 """Rows that make a partition, where rows are spread over the units between two bounds."""
-_SHOWN = 20
+_SHOWN_CHOICES = 20
 """Choices that the text shows."""
 
 
@@ -147,9 +147,9 @@ def _lines(advice: PartitionAdvice) -> Iterator[str]:
     if advice.choices:
         yield ""
         head = ("partition", "partitions", "rows each", "size each", "files each", "filters", "rows read", "because")
-        yield from table_lines([head, *map(_cells, advice.choices[:_SHOWN])], words=(0, 7))
-    if len(advice.choices) > _SHOWN:
-        yield f"and {len(advice.choices) - _SHOWN:,} more: to_arrow() has them all"
+        yield from table_lines([head, *map(_cells, advice.choices[:_SHOWN_CHOICES])], words=(0, 7))
+    if len(advice.choices) > _SHOWN_CHOICES:
+        yield f"and {len(advice.choices) - _SHOWN_CHOICES:,} more: to_arrow() has them all"
     if best is not None and best.unit:
         yield f"note: partitions are of columns: write {best.name} as a column of its own, and filter by that one, too"
     yield from (f"note: {note}" for note in advice.notes)
@@ -329,11 +329,11 @@ class _Advisor:
             return False, f"too many: {partitions:,} partitions are more than {_MOST_PARTITIONS:,}"
         if size < full:
             return False, f"too small: {human_bytes(int(size))} each make no full file of {human_bytes(int(full))}"
-        if largest > _NEARLY_ALL * self.rows:
+        if largest > _NEARLY_ALL_SHARE * self.rows:
             return False, f"too uneven: one partition would have {largest / self.rows:.0%} of the rows"
         if self.filters and not uses:
             return False, "no recorded filter uses it"
-        if self.filters and left > _NEARLY_ALL:
+        if self.filters and left > _NEARLY_ALL_SHARE:
             return False, f"recorded filters would read {left:.0%} of the rows all the same"
         return True, "recorded filters read less" if self.filters else "partitions are of a good size"
 
@@ -363,4 +363,4 @@ def _spread(low: Codes, high: Codes, state: npt.NDArray[np.int8], row_counts: pa
     change -= np.bincount(high[known] - first + 1, per_unit, last - first + 2)
     sizes = np.cumsum(change)[:-1]
     nulls = float(rows[state == NULLS].sum())
-    return _Sizes(int((sizes > _SOME).sum()) + (nulls > 0), max(float(sizes.max()), nulls))
+    return _Sizes(int((sizes > _SOME_ROWS).sum()) + (nulls > 0), max(float(sizes.max()), nulls))

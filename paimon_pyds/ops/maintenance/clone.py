@@ -42,7 +42,7 @@ from paimon_pyds.storage import FileIO, discard, scheme_of
 from paimon_pyds.storage.claims import holder, holder_text, is_left_over
 from paimon_pyds.storage.concurrent import concurrent_each
 
-_CHUNK = 8 << 20
+_BYTES_AT_ONCE = 8 << 20
 _EXTERNAL = "data-file.external-paths"
 _LOCK = ".clone-lock"
 """A file in the target directory during a clone: only the process that created it may write there."""
@@ -257,7 +257,7 @@ class _Copy:
             output = self._target.io.open_output(place)
             self._made.append(place)
             try:
-                while chunk := source.read(_CHUNK):
+                while chunk := source.read(_BYTES_AT_ONCE):
                     output.sink.write(chunk)
             except BaseException:
                 output.abort()

@@ -51,6 +51,7 @@ from paimon_pyds.storage import is_file
 from paimon_pyds.storage.concurrent import concurrent_each
 
 _TRIES = 10
+"""How often it starts over after other processes changed the same files: more often is no accident."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ from paimon_pyds.storage.concurrent import concurrent_map
 
 T = TypeVar("T")
 
-_TOGETHER = 64
+_PATHS_PER_TASK = 64
 """Directories, or manifests, of a task."""
 _NAMES = 4096
 """Names, or files to remove, of a task."""
@@ -163,7 +163,9 @@ def _directories(store: TableStore, threads: int, *, external: bool) -> list[Dir
     if half := _half_branches(store):
         tasks.append(Directories("temporary", tuple(half), left_over=True))
     buckets = _bucket_directories(store, threads, external=external)
-    return tasks + [Directories("data", tuple(buckets[i : i + _TOGETHER])) for i in range(0, len(buckets), _TOGETHER)]
+    return tasks + [
+        Directories("data", tuple(buckets[i : i + _PATHS_PER_TASK])) for i in range(0, len(buckets), _PATHS_PER_TASK)
+    ]
 
 
 def _links_in(io: FileIO, directory: str) -> set[str]:
@@ -379,7 +381,7 @@ def _unless_expiring(store: TableStore, reference: Reference, newest: Mapping[st
 
 def _manifest_groups(manifests: dict[str, int | None]) -> list[Needed]:
     items = list(manifests.items())
-    return [Needed(manifests=tuple(items[i : i + _TOGETHER])) for i in range(0, len(items), _TOGETHER)]
+    return [Needed(manifests=tuple(items[i : i + _PATHS_PER_TASK])) for i in range(0, len(items), _PATHS_PER_TASK)]
 
 
 def _lists_of_changelog(store: TableStore, changelog: Snapshot) -> Iterator[str]:

@@ -39,6 +39,7 @@ from paimon_pyds.ops.maintenance.removal import RemovalSummary, delete_files, re
 from paimon_pyds.ops.maintenance.tags import delete_tag
 
 _TRIES = 10
+"""How often it starts over after other processes changed the same files: more often is no accident."""
 
 
 def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:

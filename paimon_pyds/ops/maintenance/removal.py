@@ -43,7 +43,7 @@ from paimon_pyds.storage.concurrent import concurrent_each, concurrent_map
 T = TypeVar("T")
 
 _COLUMNS = ("kind", "partition", "bucket", "file_name", "file_size", "extra_files", "external_path", "file_source")
-_TOGETHER = 64
+_FILES_PER_CALL = 64
 """Files that one call removes, and manifests that one reads."""
 
 
@@ -123,7 +123,7 @@ def delete_files(io: FileIO, paths: Iterable[str], threads: int) -> None:
             io.delete(some)
             step.advance(files=len(some))
 
-        parts = [listed[i : i + _TOGETHER] for i in range(0, len(listed), _TOGETHER)]
+        parts = [listed[i : i + _FILES_PER_CALL] for i in range(0, len(listed), _FILES_PER_CALL)]
         concurrent_each(delete, parts, threads)
 
 
@@ -176,7 +176,7 @@ class Removal:
         manifests = [
             m for one in listed for m in one if (m.num_deleted_files if kind == FileKind.DELETE else m.num_added_files)
         ]
-        groups = [manifests[i : i + _TOGETHER] for i in range(0, len(manifests), _TOGETHER)]
+        groups = [manifests[i : i + _FILES_PER_CALL] for i in range(0, len(manifests), _FILES_PER_CALL)]
         for entries in concurrent_map(self._entries, groups, self.threads):
             wanted = pc.equal(entries["kind"], scalar(kind, pa.int8()))
             if of_compactions:
@@ -293,6 +293,7 @@ class Removal:
 
 _log = logging.getLogger("paimon_pyds.maintenance")
 _TRIES = 10
+"""How often it starts over after other processes changed the same files: more often is no accident."""
 
 
 def only_theirs(

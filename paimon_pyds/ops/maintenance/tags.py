@@ -50,6 +50,7 @@ from paimon_pyds.storage import discard, is_file, scheme_of
 
 _CHANGELOG = frozenset({"changelogManifestList", "changelogManifestListSize", "changelogRecordCount"})
 _TRIES = 10
+"""How often it starts over after other processes changed the same files: more often is no accident."""
 
 
 @dataclass(frozen=True, slots=True)

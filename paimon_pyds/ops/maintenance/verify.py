@@ -47,7 +47,7 @@ from paimon_pyds.ops.maintenance.verify_states import Branch, State, States
 
 T = TypeVar("T")
 
-_TOGETHER = 32
+_FILES_PER_TASK = 32
 """Manifests, or index files, of a task."""
 _DATA_FILES = 1024
 """Data files of a task: it decodes the whole manifest that has them."""
@@ -415,7 +415,7 @@ def _by_branch(named: Mapping[str, tuple[Branch, T]]) -> list[tuple[Branch, list
 
 
 def _parts(items: Sequence[T]) -> list[Sequence[T]]:
-    return [items[at : at + _TOGETHER] for at in range(0, len(items), _TOGETHER)]
+    return [items[at : at + _FILES_PER_TASK] for at in range(0, len(items), _FILES_PER_TASK)]
 
 
 def _net(manifests: Sequence[Manifest]) -> tuple[Identities, Identities]:

@@ -25,7 +25,7 @@ from paimon_pyds.storage import FileIO, is_path, normalise_location
 _COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet", re.ASCII)
 _OF_FILES = frozenset(("add", name) for name in ("path", "size", "partitionValues", "deletionVector"))
-_BATCH = 1024
+_ROWS_AT_ONCE = 1024
 """Rows of a checkpoint that become Python values at a time."""
 _FEATURES = frozenset({"deletionVectors", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
 """Features of readers under which files give the rows, where no file has a deletion vector and no column a mapping."""
@@ -163,7 +163,7 @@ def _of_checkpoint(io: FileIO, path: str) -> Iterator[Mapping[str, Any]]:
     columns = check_columns(io, path, lambda column: column[:2] in _OF_FILES or column[0] in ("metaData", "protocol"))
     with io.open_input(path) as source:
         with decoding(path):
-            batches = pq.ParquetFile(source).iter_batches(_BATCH, columns=columns)
+            batches = pq.ParquetFile(source).iter_batches(_ROWS_AT_ONCE, columns=columns)
         while True:
             with decoding(path):
                 batch = next(batches, None)

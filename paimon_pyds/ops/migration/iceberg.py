@@ -21,7 +21,7 @@ from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, Unsup
 from paimon_pyds.format.avro.container import ContainerReader, decode_records, read_container
 from paimon_pyds.metadata.paths import named_file
 from paimon_pyds.ops.migration.common_types import MAX_DEPTH, Source, SourceFile, checked_name
-from paimon_pyds.ops.migration.limits import MAX_BYTES, MAX_RECORD, LiveFiles, parse_json, read_limited, unzipped
+from paimon_pyds.ops.migration.limits import MAX_BYTES, MAX_RECORD_BYTES, LiveFiles, parse_json, read_limited, unzipped
 from paimon_pyds.storage import FileIO, normalise_location
 
 METADATA_SUFFIX = ".metadata.json"
@@ -172,7 +172,7 @@ class _Reader:
         if snapshot.get("key-id"):
             raise self._refused("encrypted files")
         read = set()
-        for manifest in decode_records(self._container(snapshot["manifest-list"])[0], MAX_RECORD):
+        for manifest in decode_records(self._container(snapshot["manifest-list"])[0], MAX_RECORD_BYTES):
             if manifest.get("key_metadata"):
                 raise self._refused("encrypted files")
             path = manifest["manifest_path"]
@@ -188,7 +188,7 @@ class _Reader:
         stored = _partition_names(schema)
         if not spec.keys() <= stored.keys():
             raise CorruptFileError("partition values are missing", path=manifest["manifest_path"], field="partition")
-        for entry in decode_records(container, MAX_RECORD):
+        for entry in decode_records(container, MAX_RECORD_BYTES):
             if entry["status"] == _DELETED:
                 continue
             file = entry["data_file"]

@@ -35,7 +35,7 @@ MAX_TEXT = 128 * 2**20
 MAX_VALUES = 4_000_000
 """Values of a JSON document, or of a column of a checkpoint."""
 MAX_FILES = 1_000_000
-MAX_RECORD = 2**20
+MAX_RECORD_BYTES = 2**20
 """Bytes of an Avro record. One with statistics of 10,000 columns has some 700 KiB."""
 CHUNK_BYTES = 2**20
 _STRINGS = re.compile(rb'"[^"]*"')

@@ -81,7 +81,7 @@ def built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
         raise
 
 
-_CHUNK = 8 << 20
+_BYTES_AT_ONCE = 8 << 20
 """Bytes that are copied at a time."""
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -111,7 +111,7 @@ def transfer(source: FileIO, path: str, target: FileIO, new_path: str, mode: str
     output = target.open_output(new_path)
     try:
         with storage_faults("read", path), source.open_input(path) as file:
-            while chunk := file.read_buffer(_CHUNK):
+            while chunk := file.read_buffer(_BYTES_AT_ONCE):
                 if not chunk.size:
                     break
                 output.sink.write(chunk)

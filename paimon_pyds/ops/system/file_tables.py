@@ -31,7 +31,7 @@ from paimon_pyds.storage import FileIO
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
-_HEAD_READERS = 16
+_HEAD_THREADS = 16
 _POSTPONE = -2
 """The option ``bucket`` of tables whose buckets are chosen later, and the number of the bucket that rows wait in."""
 
@@ -243,7 +243,7 @@ def read_file_indexes(store: TableStore, request: Request) -> Iterator[pa.Record
     partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
     for entries in _entries(store, state, request):
         files = planned_live_files(store, state.schema, entries)[1]
-        heads = concurrent_map(partial(_index_head, store.io), files, threads_for(store.io, _HEAD_READERS))
+        heads = concurrent_map(partial(_index_head, store.io), files, threads_for(store.io, _HEAD_THREADS))
         rows = (
             (partition_of(file.partition), file.bucket, file.path, file.size, file.row_count, file.schema_id,
              column, index_type, "EMBEDDED" if file.index_path is None else "FILE", file.index_path, size,

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from paimon_pyds.scan import Scan
 
 _Rows: TypeAlias = Iterator[tuple[Any, ...]]
-_TOGETHER = 1000
+_SNAPSHOTS_AT_ONCE = 1000
 """Snapshots that are read in one batch."""
 
 _FIELDS = {
@@ -149,8 +149,8 @@ def system_scan(
 def _snapshots(store: TableStore, request: Request) -> _Rows:
     ids = request.kept(_columns("snapshots")[0], store.snapshot_ids())
     names = [f.name for f in _columns("snapshots")[6:]]
-    for at in range(0, len(ids), _TOGETHER):
-        for s in store.snapshots_among(ids[at : at + _TOGETHER]):
+    for at in range(0, len(ids), _SNAPSHOTS_AT_ONCE):
+        for s in store.snapshots_among(ids[at : at + _SNAPSHOTS_AT_ONCE]):
             yield (s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value,
                    local_clock_ms(s.time_millis), *(getattr(s, name) for name in names))  # fmt: skip
 

@@ -30,7 +30,7 @@ from paimon_pyds.base.types.kinds import (
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.sql.expression.coercion import EXACT, NUMBERS
 from paimon_pyds.sql.expression.operands import (
-    NARROW,
+    NARROW_DIGITS,
     by_distinct,
     filled,
     from_unscaled,
@@ -171,7 +171,7 @@ def _to_integer(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
     half = 1 << (INTEGER_BITS[target.kind] - 1)
     if source.kind is Kind.DECIMAL:
         exact, step = unscaled(array), 10 ** (source.scale or 0)
-        whole = np.abs(exact) // step if step <= 10**NARROW else np.abs(wide(exact)) // step
+        whole = np.abs(exact) // step if step <= 10**NARROW_DIGITS else np.abs(wide(exact)) // step
         found = np.where(exact < 0, -whole, whole)
         outside = valid(array) & ((found < -half) | (found >= half))
     else:

@@ -28,8 +28,8 @@ VOID = AtomicType(Kind.BOOLEAN, length=0)
 """The item type of ``array()`` and ``array(NULL)``: every other type fits it."""
 _WIDTH = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.FLOAT, Kind.DOUBLE)
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
-_MAX = 38
-_MIN_SCALE = 6
+_MAX_DIGITS = 38
+_MIN_SCALE_DIGITS = 6
 """Digits behind the point that a result keeps when it needs more digits than there are."""
 
 
@@ -57,9 +57,9 @@ def same(a: Type, b: Type) -> bool:
 
 def decimal(precision: int, scale: int) -> AtomicType:
     """DECIMAL(precision, scale), within 38 digits: digits behind the point give way, down to six of them."""
-    if precision > _MAX:
+    if precision > _MAX_DIGITS:
         whole = precision - scale
-        precision, scale = _MAX, max(_MAX - whole, min(scale, _MIN_SCALE))
+        precision, scale = _MAX_DIGITS, max(_MAX_DIGITS - whole, min(scale, _MIN_SCALE_DIGITS))
     return AtomicType(Kind.DECIMAL, precision=precision, scale=scale)
 
 
@@ -84,7 +84,7 @@ def decimal_result(operator: str, a: AtomicType, b: AtomicType) -> AtomicType:
         case "*":
             return decimal(p1 + p2 + 1, s1 + s2)
         case "/":
-            scale = max(_MIN_SCALE, s1 + p2 + 1)
+            scale = max(_MIN_SCALE_DIGITS, s1 + p2 + 1)
             return decimal(p1 - s1 + s2 + scale, scale)
     scale = max(s1, s2)
     return decimal(min(p1 - s1, p2 - s2) + scale, scale)
@@ -142,7 +142,7 @@ def _numeric(a: DataType, b: DataType) -> DataType:
         left, right = as_decimal(a), as_decimal(b)
         scale = max(left.scale or 0, right.scale or 0)
         whole = max((t.precision or 0) - (t.scale or 0) for t in (left, right))
-        return AtomicType(Kind.DECIMAL, precision=min(whole + scale, _MAX), scale=min(scale, _MAX))
+        return AtomicType(Kind.DECIMAL, precision=min(whole + scale, _MAX_DIGITS), scale=min(scale, _MAX_DIGITS))
     wider = _WIDTH[max(_WIDTH.index(a.kind), _WIDTH.index(b.kind))]
     # With a FLOAT an integer would lose digits: both become DOUBLE.
     return AtomicType(Kind.DOUBLE if wider is Kind.FLOAT and a.kind is not b.kind else wider)

@@ -30,7 +30,7 @@ from paimon_pyds.sql.text.lexer import SqlText
 from paimon_pyds.sql.text.parser import parse
 from paimon_pyds.sql.text.tree import Call, Expression, conjuncts
 
-_DENSE_SPAN = 4
+_DENSE_FACTOR = 4
 """Integer keys are looked up by their distance from the least one if their range is at most this number of times their
 count."""
 
@@ -269,7 +269,7 @@ class _DenseValues:
         given = np.flatnonzero(is_true(values.is_valid()))
         numbers = numbers[given]
         least, span = int(numbers.min()), int(numbers.max()) - int(numbers.min()) + 1
-        if span > _DENSE_SPAN * len(values):
+        if span > _DENSE_FACTOR * len(values):
             return None
         by_number = np.full(span, -1, np.int32)
         by_number[numbers - least] = given

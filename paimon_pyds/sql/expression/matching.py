@@ -26,6 +26,7 @@ from paimon_pyds.sql.predicate.tree import ColumnRef, Predicate
 _NUMBERS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}
 _BYTES = STRING_KINDS | BINARY_KINDS
 _INT64_MAX = 2**63 - 1
+"""The greatest BIGINT: an unsigned value above it matches none."""
 _PRECISIONS = {"ms": 3, "us": 6, "ns": 9}
 
 

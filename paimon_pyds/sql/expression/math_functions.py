@@ -185,6 +185,7 @@ _MOST_DIGITS = 340
 _EXACT = Context(prec=1_000)
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WORD = 1 << 64
+"""Numbers that an unsigned 64-bit integer has: conv wraps at it."""
 
 
 def _format_number(binder: Binder, arguments: list[Node]) -> Node:

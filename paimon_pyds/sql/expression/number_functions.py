@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _DOUBLE = tree.DOUBLE
 _MOST_DIGITS = 400
+"""More digits than a DOUBLE or a DECIMAL has on either side of its point."""
 _EXACT_CONTEXT = Context(prec=2 * _MOST_DIGITS, traps=[InvalidOperation])
 
 

@@ -163,15 +163,16 @@ def each_row(*arguments: Any) -> pa.Array:
 # so that no product and no quotient is ever rounded twice.
 
 Ints: TypeAlias = "npt.NDArray[Any]"
-NARROW = 18
+NARROW_DIGITS = 18
 """Digits of a DECIMAL that fit 64 bits."""
 _LOW = (1 << 64) - 1
+"""The low 64 bits of a number of 128."""
 
 
 def unscaled(array: pa.Array) -> Ints:
     """The unscaled values of a decimal128 array; those of nulls are any."""
     words = fixed_values(array, "<i8", 2).reshape(-1, 2)
-    if array.type.precision <= NARROW:
+    if array.type.precision <= NARROW_DIGITS:
         return np.where(valid(array), words[:, 0], 0)
     low, high = words[:, 0].view(np.uint64).astype(object), words[:, 1].astype(object)
     return np.where(valid(array), (high << 64) + low, 0) if len(array) else low
@@ -190,7 +191,7 @@ def rescale(values: Ints, scale: int, target: int) -> Ints:
         longer: Ints = wide(values) * 10 ** (target - scale)
         return longer
     step = 10 ** (scale - target)
-    values = wide(values) if step > 10**NARROW else values
+    values = wide(values) if step > 10**NARROW_DIGITS else values
     half = step // 2
     magnitude = (np.abs(values) + half) // step
     found: Ints = np.where(values < 0, -magnitude, magnitude)

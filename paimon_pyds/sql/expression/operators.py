@@ -12,7 +12,7 @@ from paimon_pyds.base.arrays import array, pc, scalar
 from paimon_pyds.base.types import AtomicType, Kind
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.sql.expression.operands import (
-    NARROW,
+    NARROW_DIGITS,
     Datum,
     arrays,
     filled,
@@ -86,8 +86,8 @@ def decimal_math(
     if operator in ("/", "%", "div"):
         _check_divisor(y, x)
         second = np.where(both & (second != 0), second, 1)
-    if max((left.precision or 0) + max(s2 - s1, 0), (right.precision or 0) + max(s1 - s2, 0)) + 1 > NARROW or (
-        operator in ("*", "/") and (left.precision or 0) + (right.precision or 0) > NARROW
+    if max((left.precision or 0) + max(s2 - s1, 0), (right.precision or 0) + max(s1 - s2, 0)) + 1 > NARROW_DIGITS or (
+        operator in ("*", "/") and (left.precision or 0) + (right.precision or 0) > NARROW_DIGITS
     ):
         first, second = wide(first), wide(second)
     found, scale = _exactly(operator, first, second, s1, s2, result.scale or 0)

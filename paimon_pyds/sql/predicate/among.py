@@ -31,7 +31,7 @@ from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql.predicate.compare import compare_char
 from paimon_pyds.sql.predicate.tree import Among, ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 
-LISTED = 10_000
+LISTED_VALUES = 10_000
 """Values of a column up to which they are a list, which indexes answer value by value; a longer list is replaced by its
 least and greatest value."""
 _FEW_ROWS = 64
@@ -39,7 +39,7 @@ _FEW_ROWS = 64
 _MOST_PAIRS = 1 << 22
 """Greatest number of pairs of a file and a row that are compared."""
 _PAIRS_AT_ONCE = 1 << 18
-_HASHED = 1024
+_HASHED_VALUES = 1024
 """Values up to which all are hashed to look for those of a batch."""
 
 
@@ -56,7 +56,7 @@ def among(columns: Sequence[ColumnRef], arrays: Sequence[pa.Array]) -> Predicate
     if not len(arrays[0]):
         return Const.FALSE
     found = Among(tuple(columns), *_coded(arrays))
-    if len(columns) == 1 and len(found.values[0]) <= LISTED:
+    if len(columns) == 1 and len(found.values[0]) <= LISTED_VALUES:
         return _listed(columns[0], found.values[0])
     return found
 
@@ -176,7 +176,7 @@ def _found(values: pa.Array, given: pa.Array, column: ColumnRef) -> Int64s:
         found[~is_true(given.is_valid())] = -1
         return np.asarray(found, np.int64)
     given = _plain(given if given.type == values.type else given.cast(values.type), column)
-    if len(values) > _HASHED:
+    if len(values) > _HASHED_VALUES:
         if pa.types.is_integer(values.type) or pa.types.is_temporal(values.type):
             return _searched(values, given)
         start, stop = _between(values, given)
@@ -243,7 +243,7 @@ def tests(node: Among) -> Predicate:
 def column_test(column: ColumnRef, values: pa.Array) -> Predicate:
     """The condition that a column has one of some sorted values; if they are many, that it is between the least and the
     greatest."""
-    if len(values) <= LISTED:
+    if len(values) <= LISTED_VALUES:
         return _listed(column, values)
     if column.type is None or column.type.kind is Kind.CHAR:
         return Leaf(Op.IS_NOT_NULL, column)

@@ -35,7 +35,7 @@ from paimon_pyds.sql.predicate.tree import (
     make_or,
 )
 
-_VERY_MANY = 1000
+_VERY_MANY_CONDITIONS = 1000
 """Conditions from which a warning recommends a table of keys, which is much faster then."""
 
 
@@ -46,10 +46,10 @@ def any_of(*children: Predicate) -> Predicate:
         return found
     parts = _gathered(found.children, _equal_column, _one_of)
     parts = _gathered(parts, _equal_columns, _rows)
-    if len(parts) > MANY:
+    if len(parts) > FEW_CONDITIONS:
         parts = _join_ranges(parts)
-    if len(parts) > MANY:
-        if len(parts) > _VERY_MANY:
+    if len(parts) > FEW_CONDITIONS:
+        if len(parts) > _VERY_MANY_CONDITIONS:
             warnings.warn(
                 f"{len(parts):,} conditions joined by OR are evaluated one by one; to look for many keys give them as "
                 "a table, scan(matching=keys), or as rows of values, (a, b) IN ((1, 2), …)",
@@ -62,7 +62,7 @@ def any_of(*children: Predicate) -> Predicate:
 def all_of(*children: Predicate) -> Predicate:
     """AND of bound predicates; inequalities of one column, where there are many, become one NOT IN."""
     found = make_and(*children)
-    if not isinstance(found, And) or len(found.children) <= MANY:
+    if not isinstance(found, And) or len(found.children) <= FEW_CONDITIONS:
         return found
     return make_and(*_gathered(found.children, _unequal_column, _none_of))
 
@@ -138,7 +138,7 @@ def _join_ranges(parts: Sequence[Predicate]) -> list[Predicate]:
             ranges[found[0]].append(found[1])
             members[found[0]].append(part)
     for column, found_ranges in ranges.items():
-        others += members[column] if len(found_ranges) <= MANY else [or_of_ranges(column, found_ranges)]
+        others += members[column] if len(found_ranges) <= FEW_CONDITIONS else [or_of_ranges(column, found_ranges)]
     return others
 
 
@@ -152,7 +152,7 @@ def _range(part: Predicate) -> tuple[ColumnRef, tuple[int, int]] | None:
     return (column, step_range(column, found)) if len(found) == len(tests) else None
 
 
-MANY = 64
+FEW_CONDITIONS = 64
 """Conditions up to which they are evaluated one by one."""
 _BRANCHES = 16
 _LOWER, _UPPER = frozenset({Op.EQ, Op.IN, Op.GT, Op.GE}), frozenset({Op.EQ, Op.IN, Op.LT, Op.LE})
@@ -206,7 +206,7 @@ def or_of_ranges(column: ColumnRef, ranges: Iterable[tuple[int, int]]) -> Predic
             joined.append([low, high])
     assert isinstance(column.type, AtomicType)
     parts = [_between(column, column.type, low, high) for low, high in joined]
-    if len(parts) <= MANY:
+    if len(parts) <= FEW_CONDITIONS:
         return make_or(*parts)
     lows, highs = np.array(joined, np.int64).T.copy()
     return Or(tuple(balanced(parts)), Ranges(column, lows, highs))
@@ -236,7 +236,7 @@ def balanced(children: Sequence[Predicate]) -> Sequence[Predicate]:
     """The same conditions, as branches of a tree if very many of them bound one column."""
     spans = [_spans(child, number) for number, child in enumerate(children)]
     bounded = Counter(column for of_child in spans for column in of_child).most_common(1)
-    if not bounded or bounded[0][1] <= MANY:
+    if not bounded or bounded[0][1] <= FEW_CONDITIONS:
         return children
     column = bounded[0][0]
     ordered = sorted(of_child[column] for of_child in spans if column in of_child)

@@ -43,7 +43,7 @@ _Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 _EVALUATED = frozenset({Op.EQ, Op.LT, Op.LE, Op.IN, Op.LIKE, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})
 """Operators that have a kernel; the others are opposites of these."""
 _TEXTS = frozenset({pa.string(), pa.large_string(), pa.binary(), pa.large_binary()})
-_FEW = 8
+_FEW_VALUES = 8
 """Values of an IN list up to which they are compared one by one; for more, a hash table pays."""
 
 
@@ -125,8 +125,8 @@ def _is_costly(predicate: Predicate) -> bool:
     """Whether it is worth evaluating it for those rows only that it decides: it computes, or has many parts."""
     if isinstance(predicate, Leaf) or (isinstance(predicate, Or) and predicate.ranges is not None):
         return False
-    parts = list(islice(ends(predicate, every=True), _FEW + 1))
-    return len(parts) > _FEW or any(isinstance(part, Among | Computed) for part in parts)
+    parts = list(islice(ends(predicate, every=True), _FEW_VALUES + 1))
+    return len(parts) > _FEW_VALUES or any(isinstance(part, Among | Computed) for part in parts)
 
 
 def _evaluate_open(
@@ -225,7 +225,7 @@ def _in(values: _Values, literals: Sequence[Any]) -> _Values:
         special = [v for v in literals if v == 0 or math.isnan(v)]
     else:
         plain, special = list(literals), []
-    if len(plain) <= _FEW:
+    if len(plain) <= _FEW_VALUES:
         special, plain = special + plain, []
     found: _Values | None = pc.is_in(values, array(plain, values.type)) if plain else None
     for value in special:

@@ -37,6 +37,7 @@ from paimon_pyds.sql.text.tree import Literal
 _DAY_NANOS = values.DAY_MICROS * 1000
 _EXACT = INTEGER_KINDS | {Kind.DECIMAL}
 _MAGNITUDE = 2**63 - 1
+"""All bits of a long but its sign."""
 _INFINITY: int = struct.unpack("<q", struct.pack("<d", math.inf))[0]
 
 

@@ -18,7 +18,7 @@ from paimon_pyds.base.types.kinds import STRING_KINDS, Kind
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql.predicate.compare import compare_literals
-from paimon_pyds.sql.predicate.disjunction import MANY, all_of, any_of
+from paimon_pyds.sql.predicate.disjunction import FEW_CONDITIONS, all_of, any_of
 from paimon_pyds.sql.predicate.like import like_parts
 from paimon_pyds.sql.predicate.tree import (
     FLIPPED,
@@ -50,7 +50,7 @@ from paimon_pyds.sql.text.tree import (
     names,
 )
 
-MAX_GROWTH = 16
+MOST_LEAVES_PER_PART = 16
 """Leaves per part of a condition, at most; IS NULL of a condition doubles its leaves."""
 MANY_LEAVES = 1000
 """Leaves that are allowed in any case."""
@@ -144,7 +144,7 @@ class _NormalForm:
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
             given = node.arguments
-            if node.function == "OR" and len(given) > MANY and self._evaluator is not None:
+            if node.function == "OR" and len(given) > FEW_CONDITIONS and self._evaluator is not None:
                 given = _with_lists(given)
             parts = [self.rows(argument, wanted) for argument in given]
             return self._joined((node.function == "AND") == wanted.positive, parts)
@@ -210,7 +210,7 @@ class _NormalForm:
         """A leaf, bound to the table's columns if there is a table. Raises PredicateError."""
         self._leaves += 1
         if self._leaves > MANY_LEAVES:
-            self._most_leaves = self._most_leaves or MANY_LEAVES + MAX_GROWTH * count_operations(self._whole)
+            self._most_leaves = self._most_leaves or MANY_LEAVES + MOST_LEAVES_PER_PART * count_operations(self._whole)
             if self._leaves > self._most_leaves:
                 raise _TooLargeError
         return leaf if self._table is None else self._table.bind(leaf)

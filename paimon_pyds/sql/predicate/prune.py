@@ -45,7 +45,7 @@ from paimon_pyds.sql.predicate.tree import (
 )
 
 _TEXT_KINDS = STRING_KINDS | BINARY_KINDS
-_FEW = 16
+_FEW_VALUES = 16
 """Values of an IN list up to which they are compared one by one."""
 
 
@@ -146,7 +146,7 @@ class ColumnBounds:
         return self._hides_nan | ~self._has_max | self._max_nan
 
     def _may_be_in(self, literals: Sequence[Any]) -> Flags:
-        if len(literals) <= _FEW:
+        if len(literals) <= _FEW_VALUES:
             found = np.zeros(len(self._rows), bool)
             for value in literals:
                 found |= self._may_reach_down(value) & self._may_reach_up(value)
@@ -161,7 +161,7 @@ class ColumnBounds:
         if len(bounded):
             at = from_numpy(bounded)
             low, high = self._min.take(at), self._max.take(at)
-            if len(bounded) * _FEW < len(literals):
+            if len(bounded) * _FEW_VALUES < len(literals):
                 with suppress(UnicodeDecodeError):  # bounds that are not UTF-8, as Java allows
                     ends = [tuple(map(scalar_to_internal, pair)) for pair in zip(low, high, strict=True)]
                     found[bounded] = [
@@ -217,7 +217,7 @@ class ColumnBounds:
 
     def _only_in(self, literals: Sequence[Any]) -> Flags:
         """There is one value only, and it is among the literals."""
-        if len(literals) <= _FEW:
+        if len(literals) <= _FEW_VALUES:
             found = np.zeros(len(self._rows), bool)
             for value in literals:
                 found |= self._is_only(value)

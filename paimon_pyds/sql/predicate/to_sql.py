@@ -38,7 +38,7 @@ _RESERVED = frozenset({
     "CAST", "CASE", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE", "SELECT", "WITH",
 })  # fmt: skip
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
-_SHOWN = 20
+_SHOWN_VALUES = 20
 """Values of an IN list that a shortened text shows."""
 _SHOWN_ROWS = 10
 """Rows of values that a shortened text shows."""
@@ -154,7 +154,7 @@ def _leaf(leaf: Leaf, shorten: bool) -> str:
         behind = "" if escape == "\\" else f" ESCAPE {_quoted(escape)}"
         return f"{column} {leaf.op.value} {_literal(leaf.literals[0], leaf.column.type)}{behind}"
     if leaf.op in (Op.IN, Op.NOT_IN):
-        shown = leaf.literals[:_SHOWN] if shorten else leaf.literals
+        shown = leaf.literals[:_SHOWN_VALUES] if shorten else leaf.literals
         items = [_literal(value, leaf.column.type) for value in shown]
         if len(shown) < len(leaf.literals):
             items.append(f"… {len(leaf.literals)} values")
