@@ -25,7 +25,7 @@ from support.faults_io import FaultyIO
 from support.memory_io import MemoryIO
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("p", pa.int32())])
-_POINTS = 2
+_POINTS = 1
 """Requests before which it expires, besides those that publish; all of them in long runs."""
 _ONE = LocalExecutor(1)
 _OPTIONS = {"compaction.min.file-num": "2", "file-operation.thread-num": "1", "file-index.bitmap.columns": "n"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 
 import pyarrow as pa
 import pytest
@@ -16,12 +16,10 @@ from paimon_pyds.metadata.intents import begin_expiry
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import sampled
 from support.executors import ShufflingWorkers
-from support.faults_beside import calls_of, each_moment, table_in
+from support.faults_beside import calls_of, each_moment, missing_files, once_each, table_in
 from support.faults_io import HARMLESS
-from support.live_files import table_files
 from support.memory_io import MemoryIO
 from support.messages import ids_of
-from support.schedules import repeatable
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 _OPTIONS = {"file-operation.thread-num": "1", "write-only": "true", "bucket": "-1"}
@@ -31,8 +29,10 @@ def _rows(*ids: int) -> pa.Table:
     return pa.table({"id": ids}, _SCHEMA)
 
 
-def _made(*, changelogs: bool, branches: Sequence[str], tag: bool) -> dict[str, bytes]:
-    """A table whose second snapshot has expired: these branches have it, or the tag ``old``."""
+@cache
+def _made(*, changelogs: bool, branches: tuple[str, ...], tag: bool) -> dict[str, bytes]:
+    """A table whose second snapshot has expired: these branches have it, or the tag ``old``. A test that changes its
+    files copies them."""
     files: dict[str, bytes] = {}
     options = _OPTIONS | ({"changelog.num-retained.min": "20"} if changelogs else {})
     store = create_table(MemoryIO(files), "/t", TableDefinition(from_arrow_schema(_SCHEMA), (), (), options))
@@ -100,17 +100,17 @@ _PAIRS = list(dict.fromkeys([*_TELLING, *sampled([(name, beside) for name in _RE
 @pytest.mark.parametrize(("name", "beside"), _PAIRS)
 def test_a_state_that_changes_its_name_keeps_its_files(name: str, beside: Callable[[pp.Table], None]) -> None:
     on_branch = beside in (_renamed, _forwarded)
-    branches = [*(["b"] if on_branch else []), *(["x"] if name == "delete_branch" else [])]
-    start = _made(changelogs=name == "expire_changelogs", branches=branches, tag=not on_branch)
+    branches = (*(["b"] if on_branch else []), *(["x"] if name == "delete_branch" else []))
+    start = dict(_made(changelogs=name == "expire_changelogs", branches=branches, tag=not on_branch))
     if name == "delete_tag":
         start["/t/tag/tag-x"] = start["/t/branch/branch-b/snapshot/snapshot-2" if on_branch else "/t/tag/tag-old"]
     if name == "expire_snapshots":
         table_in(start).append(_rows(20))
-    with repeatable("0"):
-        for files in each_moment(start, _REMOVALS[name], beside):
-            assert set(table_files(table_in(files)._store)) <= set(files)
+    for files in each_moment(start, _REMOVALS[name], beside):
+        assert not missing_files(files)
 
 
+@once_each
 def _ids(files: dict[str, bytes]) -> list[int]:
     return sorted(table_in(files).scan().to_arrow()["id"].to_pylist())
 
@@ -129,14 +129,13 @@ def test_a_tag_or_branch_that_is_deleted_while_the_table_goes_back_or_forward_to
             table.branches.delete("b")
 
     cases: list[tuple[Callable[[pp.Table], None], dict[str, bytes], Callable[[pp.Table], object]]] = [
-        (rollback, _made(changelogs=False, branches=[], tag=True), lambda table: table.tags.delete("old")),
-        (forward, _made(changelogs=False, branches=["b"], tag=False), deleted),
+        (rollback, _made(changelogs=False, branches=(), tag=True), lambda table: table.tags.delete("old")),
+        (forward, _made(changelogs=False, branches=("b",), tag=False), deleted),
     ]
-    with repeatable("0"):
-        for operation, start, beside in cases:
-            write = _first_write(calls_of(start, operation))
-            for files in each_moment(start, operation, beside, range(write - 4, write + 2)):
-                assert _ids(files) in ([0, 1], [9, 10])
+    for operation, start, beside in cases:
+        write = _first_write(calls_of(start, operation))
+        for files in each_moment(start, operation, beside, range(write - 4, write + 2)):
+            assert _ids(files) in ([0, 1], [9, 10])
 
 
 def _first_write(calls: Sequence[str]) -> int:
@@ -145,7 +144,7 @@ def _first_write(calls: Sequence[str]) -> int:
 
 @pytest.mark.parametrize("longer", [0, 6], ids=["shorter", "longer"])
 def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(longer: int) -> None:
-    start = _made(changelogs=False, branches=["b"], tag=False)
+    start = dict(_made(changelogs=False, branches=("b",), tag=False))
     branch = table_in(start, "b")
     for number in range(longer):
         branch.append(_rows(60 + number))
@@ -162,26 +161,25 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
     def append(table: pp.Table) -> None:
         table.append(_rows(30))
 
-    with repeatable("0"):
-        calls = calls_of(start, forward)
-        switch = calls.index("create_if_absent")
-        known = switch - 10  # by then it knows the latest snapshot
-        moments = [*sampled(range(known, switch), 3), switch, *sampled(range(switch + 1, len(calls)), 4)]
-        for at, files in zip(moments, each_moment(start, forward, append, moments), strict=True):
-            assert bool(refused) == (at <= switch)
-            assert _ids(files) == ([9, 10, 30] if refused else sorted([*rows, 30]))
-            assert set(table_files(table_in(files)._store)) <= set(files)
-            _contiguous(files)
-        published = calls_of(start, append).index("create_if_absent")
-        for files in each_moment(start, append, forward, [*sampled(range(published), 3), published]):
-            assert _ids(files) == sorted([*rows, 30])
-            _contiguous(files)
+    calls = calls_of(start, forward)
+    switch = calls.index("create_if_absent")
+    known = switch - 10  # by then it knows the latest snapshot
+    moments = [*sampled(range(known, switch), 3), switch, *sampled(range(switch + 1, len(calls)), 4)]
+    for at, files in zip(moments, each_moment(start, forward, append, moments), strict=True):
+        assert bool(refused) == (at <= switch)
+        assert _ids(files) == ([9, 10, 30] if refused else sorted([*rows, 30]))
+        assert not missing_files(files)
+        _contiguous(files)
+    published = calls_of(start, append).index("create_if_absent")
+    for files in each_moment(start, append, forward, [*sampled(range(published), 3), published]):
+        assert _ids(files) == sorted([*rows, 30])
+        _contiguous(files)
 
 
 @pytest.mark.parametrize("name", ["append", "compact"])
 def test_the_hint_names_a_snapshot_where_a_rollback_removes_the_one_that_is_committed(name: str) -> None:
     """Java Paimon can't read a table whose hint names a snapshot that is gone."""
-    start = _made(changelogs=False, branches=[], tag=True)
+    start = dict(_made(changelogs=False, branches=(), tag=True))
     table_in(start).append(_rows(11))
     change: dict[str, Callable[[pp.Table], object]] = {
         "append": lambda table: table.append(_rows(12)),
@@ -192,14 +190,13 @@ def test_the_hint_names_a_snapshot_where_a_rollback_removes_the_one_that_is_comm
         with suppress(CommitConflictError):  # its files went with its snapshot
             change[name](table)
 
-    with repeatable("0"):
-        published = calls_of(start, committed).index("create_if_absent")
-        last = len(calls_of(start, committed))
-        for target in (5, 6):
-            moments = range(published - 2, last)
-            for files in each_moment(start, committed, lambda table, to=target: table.snapshots.rollback(to), moments):
-                hint = int(files["/t/snapshot/LATEST"])
-                assert f"/t/snapshot/snapshot-{hint}" in files and f"/t/snapshot/snapshot-{hint + 1}" not in files
+    published = calls_of(start, committed).index("create_if_absent")
+    last = len(calls_of(start, committed))
+    for target in (5, 6):
+        moments = range(published - 2, last)
+        for files in each_moment(start, committed, lambda table, to=target: table.snapshots.rollback(to), moments):
+            hint = int(files["/t/snapshot/LATEST"])
+            assert f"/t/snapshot/snapshot-{hint}" in files and f"/t/snapshot/snapshot-{hint + 1}" not in files
 
 
 def _contiguous(files: dict[str, bytes]) -> None:
@@ -208,11 +205,10 @@ def _contiguous(files: dict[str, bytes]) -> None:
 
 
 def test_expiry_goes_on_where_another_branch_is_renamed() -> None:
-    start = _made(changelogs=False, branches=["b"], tag=False)
+    start = dict(_made(changelogs=False, branches=("b",), tag=False))
     table_in(start).append(_rows(20))
-    with repeatable("0"):
-        for files in each_moment(start, lambda table: table.snapshots.expire(retain_max=1), _renamed):
-            assert table_in(files)._store.snapshot_ids() == [6]
+    for files in each_moment(start, lambda table: table.snapshots.expire(retain_max=1), _renamed):
+        assert table_in(files)._store.snapshot_ids() == [6]
 
 
 def test_an_expiry_stays_told_of_while_the_hint_names_an_older_snapshot() -> None:
@@ -224,11 +220,10 @@ def test_an_expiry_stays_told_of_while_the_hint_names_an_older_snapshot() -> Non
         with suppress(NotFoundError):
             table.tags.create("x", 3)
 
-    with repeatable("0"):
-        calls = calls_of(start, expire := partial(_expired, retain=1))
-        for at, files in enumerate(each_moment(start, expire, tag, range(_first_write(calls), len(calls)))):
-            assert set(table_files(table_in(files)._store)) <= set(files), at
-            assert "x" not in table_in(files).tags.list() or len(table_in(files).scan(tag="x").to_arrow()) == 3, at
+    calls = calls_of(start, expire := partial(_expired, retain=1))
+    for at, files in enumerate(each_moment(start, expire, tag, range(_first_write(calls), len(calls)))):
+        assert not missing_files(files), at
+        assert "x" not in table_in(files).tags.list() or len(table_in(files).scan(tag="x").to_arrow()) == 3, at
 
 
 def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
@@ -242,12 +237,11 @@ def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
         table.append(_rows(50))
         _expired(table, retain=1)
 
-    with repeatable("0"):
-        calls = calls_of(start, rollback)
-        for at, files in enumerate(each_moment(start, rollback, beside, range(len(calls)))):
-            assert _ids(files) in ([0, 1], [0, 1, 2, 3, 50], [0, 1, 50]), at
-            assert set(table_files(table_in(files)._store)) <= set(files), at
-            assert not [path for path in files if "/snapshot/." in path], at
+    calls = calls_of(start, rollback)
+    for at, files in enumerate(each_moment(start, rollback, beside, range(len(calls)))):
+        assert _ids(files) in ([0, 1], [0, 1, 2, 3, 50], [0, 1, 50]), at
+        assert not missing_files(files), at
+        assert not [path for path in files if "/snapshot/." in path], at
 
 
 def test_a_rollback_to_a_tag_waits_for_an_expiry_that_has_begun() -> None:
@@ -277,10 +271,9 @@ def test_files_that_newer_snapshots_keep_are_no_orphans_where_all_that_were_foun
         table.maintenance.compact_manifests()
         _expired(table, retain=1)
 
-    with repeatable("0"):
-        calls = calls_of(start, _REMOVALS[name])
-        for at, files in enumerate(each_moment(start, _REMOVALS[name], beside, range(len(calls)))):
-            assert _ids(files) == [0, 1, 2, 3, 50, 51], at
+    calls = calls_of(start, _REMOVALS[name])
+    for at, files in enumerate(each_moment(start, _REMOVALS[name], beside, range(len(calls)))):
+        assert _ids(files) == [0, 1, 2, 3, 50, 51], at
 
 
 def _history() -> dict[str, bytes]:
@@ -315,12 +308,11 @@ def test_a_commit_goes_on_where_the_snapshot_that_it_builds_on_expires(
             table.maintenance.compact_manifests()
         table.snapshots.expire(retain_max=1)
 
-    start = _made(changelogs=False, branches=[], tag=False)
-    with repeatable("0"):
-        published = calls_of(start, write).index("create_if_absent")
-        for files in each_moment(start, write, busy, range(published - 9, published + 1)):
-            assert set(table_files(table_in(files)._store)) <= set(files)
-            assert len(_ids(files)) == rows
+    start = _made(changelogs=False, branches=(), tag=False)
+    published = calls_of(start, write).index("create_if_absent")
+    for files in each_moment(start, write, busy, range(published - 9, published + 1)):
+        assert not missing_files(files)
+        assert len(_ids(files)) == rows
 
 
 def test_instants_of_a_snapshot_that_is_rolled_back_are_not_looked_at() -> None:
@@ -332,7 +324,6 @@ def test_instants_of_a_snapshot_that_is_rolled_back_are_not_looked_at() -> None:
     for id_ in range(3):
         table_in(files).append(pa.table({"id": [id_], "at": [id_]}, schema))
     row = pa.table({"id": [50], "at": [50]}, schema)
-    with repeatable("0"):
-        write = partial(pp.Table.append, data=row)
-        for after in each_moment(files, write, lambda table: table.snapshots.rollback(1), range(25)):
-            assert _ids(after) in ([0], [0, 50])
+    write = partial(pp.Table.append, data=row)
+    for after in each_moment(files, write, lambda table: table.snapshots.rollback(1), range(25)):
+        assert _ids(after) in ([0], [0, 50])

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from functools import cache, partial, wraps
+from typing import Any, TypeVar
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage import FileStatus
 from support.effort import sampled
 from support.faults_io import FaultyIO
+from support.live_files import table_files
 from support.memory_io import MemoryIO
+from support.schedules import repeatable
+
+Found = TypeVar("Found")
 
 _CALLS = 8
 """I/O calls before each of which something else happens, of those of an operation; all of them in long runs."""
@@ -60,12 +64,35 @@ def each_moment(
     for at in sampled(range(len(calls_of(start, operation))), _CALLS) if moments is None else moments:
         METADATA_CACHE.clear()
         files = dict(start)
-        operation(pp.Table(TableStore(BesideIO(files, at, partial(beside, table_in(files))), "/t")))
+        with repeatable("0"):
+            operation(pp.Table(TableStore(BesideIO(files, at, partial(beside, table_in(files))), "/t")))
         METADATA_CACHE.clear()
         yield files
 
 
 def calls_of(start: dict[str, bytes], operation: Callable[[pp.Table], object]) -> list[str]:
     io = BesideIO(dict(start), None, lambda: None)
-    operation(pp.Table(TableStore(io, "/t")))
+    with repeatable("0"):
+        operation(pp.Table(TableStore(io, "/t")))
     return io.done
+
+
+def once_each(look: Callable[[dict[str, bytes]], Found]) -> Callable[[dict[str, bytes]], Found]:
+    """A function of the files of a table, called once for the same files: most moments lead to one of a few states."""
+
+    @cache
+    def of_items(items: frozenset[tuple[str, bytes]]) -> Found:
+        return look(dict(items))
+
+    @wraps(look)
+    def of_files(files: dict[str, bytes]) -> Found:
+        METADATA_CACHE.clear()  # which names files by their paths
+        return of_items(frozenset(files.items()))
+
+    return of_files
+
+
+@once_each
+def missing_files(files: dict[str, bytes]) -> set[str]:
+    """The files that a state of the table or of a branch needs, and that are not there."""
+    return set(table_files(table_in(files)._store)) - set(files)
