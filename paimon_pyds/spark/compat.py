@@ -48,6 +48,32 @@ def target_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **_timezone_argument())
 
 
+@lru_cache(maxsize=1)
+def available_now() -> type:
+    """The class of stream readers that end where the newest snapshot was when they began; before 4.2 Spark has none."""
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:
+        return object
+    return SupportsTriggerAvailableNow  # type: ignore[no-any-return]
+
+
+def default_read_limit(**limits: int | None) -> Any:
+    """What Spark hands to `latestOffset` as the limit of a reader (from 4.2): the first that is set of ``max_files``,
+    ``max_bytes``, ``max_rows`` and ``min_rows``."""
+    from pyspark.sql.streaming import datasource
+
+    for name, limit in limits.items():
+        if limit is not None:
+            return getattr(datasource, f"Read{name.title().replace('_', '')}")(limit)
+    return datasource.ReadAllAvailable()
+
+
+def takes_all(limit: Any) -> bool:
+    """Whether Spark wants all that is there, whatever limits a reader has."""
+    return type(limit).__name__ == "ReadAllAvailable"
+
+
 def task_index() -> int | None:
     """The index of the running task among those of its job; None outside of one."""
     from pyspark.taskcontext import TaskContext

@@ -35,12 +35,19 @@ WRITE = (
     "dynamic-partition-overwrite", "rowkind-column", "missing-columns", "operation", "operation-keys",
     "assigned-buckets",
 )  # fmt: skip
+OF_STREAMS = (
+    "read.stream.maxfilespertrigger", "read.stream.maxbytespertrigger", "read.stream.maxrowspertrigger",
+    "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms", "read.changelog", "other-row-kinds",
+)  # fmt: skip
 TRAVEL = (
     "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.version", "scan.watermark",
     "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
 )  # fmt: skip
 BUCKET_COLUMN = "__paimon_bucket"
-_READ_ONLY = ("where", "filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", "explain", *TRAVEL)
+_READ_ONLY = (
+    "where", "filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", "explain", *OF_STREAMS,
+    *TRAVEL,
+)  # fmt: skip
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
 """What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
@@ -62,6 +69,8 @@ class ReadOptions:
         system: the name of a system table of the table, or with `SYSTEM_OF_WAREHOUSE` one of the warehouse at ``path``.
         catalog: options of the catalog in which ``path`` is the table's name; None where it is a path.
         store: the table, in tasks, which can't reach the catalog.
+        kind_column: the column that a stream adds for the kind of each row; None for rows without kinds.
+        stream: options of streams only.
     """
 
     path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
@@ -78,6 +87,8 @@ class ReadOptions:
     system: str | None = None
     catalog: Mapping[str, str] | None = None
     store: TableStore | None = None
+    kind_column: str | None = None
+    stream: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _redact_catalog(self)
@@ -177,6 +188,8 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         storage=_of_storage(given),
         catalog=options_of_catalog(given),
         system=None if system in ("ro", "row_tracking") else system,
+        kind_column=given.get("rowkind-column", "rowkind" if _flag(given, "read.changelog", False) else None),
+        stream={name: given[name] for name in OF_STREAMS if name in given},
     )
 
 
@@ -346,7 +359,7 @@ def _log_or_path(given: Mapping[str, str]) -> str | None:
     return where
 
 
-_OWN = frozenset((*WHERE, *OF_CATALOGS, *READ, *WRITE))
+_OWN = frozenset((*WHERE, *OF_CATALOGS, *READ, *OF_STREAMS, *WRITE))
 _PREFIXES = (*STORAGE_PREFIXES, *CATALOG_PREFIXES)
 
 

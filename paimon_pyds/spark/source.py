@@ -18,12 +18,12 @@ from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource
 
-from paimon_pyds.errors import ArgumentTypeError, UnsupportedError
+from paimon_pyds.errors import ArgumentTypeError, OptionError, UnsupportedError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors, lacks_package
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceWriter
     from pyspark.sql.types import StructType
 
     from paimon_pyds.spark.options import ReadOptions
@@ -70,16 +70,15 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
     @clear_errors
     def schema(self) -> StructType:
         """The columns as Spark's types. Options that do not fit the table are refused here, not in the first query."""
-        from paimon_pyds.spark.state import open_state, state_schema
+        from paimon_pyds.spark.state import load_state, state_schema
 
         options = self._read_options()
         if options.system is not None:
             from paimon_pyds.spark.system import system_schema
 
             return system_schema(options)
-        state = open_state(options, self._loaded)
+        state = load_state(options, self._loaded)
         self._loaded = state.loaded
-        state.scan()
         return state_schema(state, options)
 
     @clear_errors
@@ -88,6 +87,11 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         from paimon_pyds.spark import reader
 
         options = self._read_options()
+        if options.kind_column is not None or options.stream:
+            raise OptionError(
+                f"{next(iter(options.stream), 'rowkind-column')} is for spark.readStream",
+                hint="leave it out of spark.read, which gives the newest version of each row",
+            )
         if options.system is not None:
             from paimon_pyds.spark.system import SystemReader
 
@@ -120,12 +124,11 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         return open_writer(schema, options, overwrite=overwrite)
 
     @clear_errors
-    def streamReader(self, schema: StructType) -> NoReturn:
-        """Raises UnsupportedError: there is no streaming read."""
-        raise UnsupportedError(
-            "tables can't be read as streams yet",
-            hint="spark.read with the option incremental-between reads what came between two snapshots",
-        )
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader of the changes after a start, and first of the rows at the start if the options say so."""
+        from paimon_pyds.spark.stream_reader import open_stream_reader
+
+        return open_stream_reader(schema, self._read_options(), self._loaded)
 
     @clear_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:

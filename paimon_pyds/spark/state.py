@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.base.types import AtomicType, DataField, DataType, Kind
 from paimon_pyds.engine.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state, state_options
-from paimon_pyds.errors import NotFoundError, PaimonError, SchemaError
+from paimon_pyds.errors import NotFoundError, OptionError, PaimonError, SchemaError, SnapshotNotFoundError
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.catalogs import open_table
@@ -94,11 +95,43 @@ def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
     return ReadState(Table(_LoadedStore(store, schema)), loaded, schema, changed, options)
 
 
+def load_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
+    """The same where a table is loaded, by a batch read or a stream: what the options can't mean for either is refused.
+
+    A stream has the newest columns where its start is none that a batch could read: it has expired since, or
+    ``scan.mode`` is one of streams.
+    """
+    try:
+        state = open_state(options, loaded)
+        state.scan()
+        return state
+    except (OptionError, NotFoundError) as error:
+        if not _may_be_of_stream(options, error):
+            raise
+    plain = replace(options, scan={key: text for key, text in options.scan.items() if not key.startswith("scan.")})
+    state = open_state(plain, loaded)
+    state.scan()
+    return replace(state, options=options)
+
+
+def _may_be_of_stream(options: ReadOptions, error: PaimonError) -> bool:
+    if "scan.mode" in options.scan or "scan.file-creation-time-millis" in options.scan:
+        return True
+    return isinstance(error, SnapshotNotFoundError) and _has_expired(options)
+
+
+def _has_expired(options: ReadOptions) -> bool:
+    """Whether the snapshot that the options name was there once."""
+    named = whole_number(options.scan.get("scan.snapshot-id", ""))
+    earliest = open_table(options)._store.earliest_snapshot_id()
+    return named is not None and earliest is not None and 0 < named < earliest
+
+
 def try_load(options: Mapping[str, str]) -> Loaded | None:
     """The columns of what these options name now, None where these fail: the read itself will say why."""
     try:
         given = parse_read_options(options)
-        return None if given.system is not None else open_state(given, None).loaded
+        return None if given.system is not None else load_state(given, None).loaded
     except PaimonError:
         return None
 
@@ -161,4 +194,23 @@ def state_schema(state: ReadState, options: ReadOptions) -> StructType:
         fields = select_columns(fields, named)
         options = replace(options, metadata_columns=(*hidden, *options.metadata_columns))
     check_metadata_columns(options.metadata_columns)
+    if options.kind_column is not None:
+        fields = [*fields, kind_field(options.kind_column, fields)]
     return spark_schema([*fields, *(METADATA_FIELDS[name] for name in dict.fromkeys(options.metadata_columns))])
+
+
+def kind_field(name: str, fields: Sequence[DataField]) -> DataField:
+    """The column of row kinds that a stream adds. Raises OptionError: the table has a column of that name."""
+    from paimon_pyds.keys.merge.key_values import ROWKIND
+
+    if name.casefold() in (f.name.casefold() for f in fields):
+        raise OptionError(
+            f"the table has a column {name!r}", hint="name the column of row kinds otherwise: rowkind-column"
+        )
+    return replace(ROWKIND, name=name, type=ROWKIND.type.with_nullable(False))
+
+
+def stream_schema(store: TableStore, loaded: Loaded | None) -> TableSchema:
+    """The schema whose columns a stream has: that of the load. Raises NotFoundError: the table is another one now."""
+    newest = store.latest_schema()
+    return newest if loaded is None else _schema_of(store, loaded, newest)

@@ -56,7 +56,6 @@ def test_no_frames_of_this_package_above_the_sentence(frames, path):
         ({"scan__snapshot_id": 99}, "snapshot 99"),
         ({"scan__tag_name": "nope"}, "no tag 'nope'"),
         ({"scan__snapshot_id": 1, "scan__tag_name": "x"}, "only one of"),
-        ({"scan__mode": "compacted-full"}, "scan.mode=compacted-full can't be read"),
         ({"scan__bucket": 1}, "scan.bucket=1 can't be read"),
         ({"topn": "id"}, "expected a comma, but the top_n ends here"),
         ({"topn": "id, 3 rows"}, "expected the end of the top_n, found rows"),
@@ -92,13 +91,18 @@ def test_a_schema_and_the_option_columns_that_differ(spark, six):
 
 def test_streams(spark, six, tmp_path):
     rate = spark.readStream.format("rate").load()
-    for stream, message in (
-        (spark.readStream.format("paimon").load(six.path).writeStream.format("noop"), "can't be read as streams yet"),
-        (rate.writeStream.format("paimon").option("path", six.path), "can't be written as streams yet"),
+    query = rate.writeStream.format("paimon").option("path", six.path).option("checkpointLocation", str(tmp_path))
+    with pytest.raises(Exception, match="can't be written as streams yet"):
+        query.start().processAllAvailable()
+
+
+def test_options_of_streams_are_refused_when_a_batch_is_read(frames, six):
+    for options, message in (
+        ({"scan__mode": "compacted-full"}, "scan.mode=compacted-full can't be read"),
+        ({"rowkind_column": "kind"}, "rowkind-column is for spark.readStream"),
+        ({"read__stream__maxRowsPerTrigger": "5"}, "read.stream.maxrowspertrigger is for spark.readStream"),
     ):
-        query = stream.option("checkpointLocation", str(tmp_path / message))
-        with pytest.raises(Exception, match=message):
-            query.start().processAllAvailable()
+        assert message in failure(lambda options=options: (frames.load(six.path, **options).collect(), None)[1])
 
 
 def test_a_table_with_a_primary_key(frames, path):

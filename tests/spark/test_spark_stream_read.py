@@ -1,0 +1,132 @@
+"""Streams of a table in Spark itself: restarts, rate limits, batches that fail, kinds of rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import paimon_pyds as pp
+
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
+
+
+class Query:
+    """A query that writes a stream of a table into Parquet files."""
+
+    def __init__(self, spark: Any, path: str, folder: Path, **options: Any) -> None:
+        self.spark, self.path, self.options = spark, path, options
+        self.checkpoint, self.out = folder / "checkpoint", folder / "out"
+
+    def run(self, **trigger: Any) -> None:
+        """To the end of what is there now, in a run of its own."""
+        reader = self.spark.readStream.format("paimon")
+        for name, value in self.options.items():
+            reader = reader.option(name.replace("__", ".").replace("_", "-"), str(value))
+        writer = reader.load(self.path).writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
+        query = writer.trigger(**(trigger or {"availableNow": True})).start(str(self.out))
+        if trigger:
+            query.processAllAvailable()
+            query.stop()
+        else:
+            assert query.awaitTermination(120)
+        assert query.exception() is None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of all runs."""
+        files = [str(path) for path in sorted(self.out.glob("*.parquet"))]
+        return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """What the checkpoint has of each batch."""
+        files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+        return [json.loads(file.read_text().splitlines()[-1]) for file in files]
+
+
+def ids(rows: list[dict[str, Any]]) -> list[int]:
+    return sorted(row["id"] for row in rows)
+
+
+def numbers(*found: int) -> list[dict[str, int]]:
+    return [{"id": n} for n in found]
+
+
+@pytest.fixture
+def table(path: str) -> pp.Table:
+    made = pp.Table.create(path, "id INT")
+    made.append(numbers(1, 2))
+    return made
+
+
+def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_path: Path) -> None:
+    query = Query(spark, table.path, tmp_path, filter="id <> 3", consumer_id="job")
+    query.run()
+    assert ids(query.rows()) == [1, 2]
+    table.append(numbers(3, 4))
+    table.compact(full=True)
+    table.append(numbers(5))
+    query.run()
+    assert ids(query.rows()) == [1, 2, 4, 5]
+    assert [offset["next"] for offset in query.offsets()] == [2, 5]
+    assert {offset["start"] for offset in query.offsets()} == {1}
+    assert table.maintenance.consumers() == {"job": 2}
+
+
+def test_limits_cut_a_backlog_into_batches(spark: Any, table: pp.Table, tmp_path: Path) -> None:
+    for n in range(3, 6):
+        table.append(numbers(n))
+    start = {"scan__mode": "from-snapshot", "scan__snapshot_id": 1}
+    query = Query(spark, table.path, tmp_path, read__stream__maxRowsPerTrigger=2, **start)
+    query.run(processingTime="0 seconds")
+    assert ids(query.rows()) == [1, 2, 3, 4, 5]
+    assert [offset["next"] for offset in query.offsets()] == [2, 4, 5]
+
+
+def test_a_batch_that_fails_has_the_same_rows_again(spark: Any, table: pp.Table, tmp_path: Path) -> None:
+    seen, checkpoint = tmp_path / "seen", str(tmp_path / "checkpoint")
+
+    def write(frame: Any, batch: int) -> None:
+        rows = [row[0] for row in frame.collect()]
+        first = not seen.exists()
+        with seen.open("a") as file:
+            file.write(json.dumps([batch, rows]) + "\n")
+        if first:
+            raise ValueError("the first attempt fails")
+
+    def run() -> Any:
+        stream = spark.readStream.format("paimon").load(table.path)
+        writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        with pytest.raises(Exception, match="first attempt") if not seen.exists() else nothing():
+            query.awaitTermination(120)
+
+    run()
+    table.append(numbers(3))
+    run()
+    run()  # before Spark 4.2 a run that repeats a batch does only this
+    found = [json.loads(line) for line in seen.read_text().splitlines()]
+    assert found[0][0] == found[1][0] == 0
+    assert sorted(found[0][1]) == sorted(found[1][1]) == [1, 2]
+    assert [rows for _, rows in found[2:]] == [[3]]
+
+
+def nothing() -> Any:
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+def test_changes_of_a_key_table_have_their_kinds(spark: Any, path: str, tmp_path: Path) -> None:
+    table = pp.Table.create(path, "id INT, n INT", primary_key="id", options={"changelog-producer": "input"})
+    table.append([{"id": 1, "n": 1}, {"id": 2, "n": 2}])
+    query = Query(spark, path, tmp_path, rowkind_column="kind", columns="n, id")
+    query.run()
+    table.append([{"id": 1, "n": 1, "k": "-D"}, {"id": 2, "n": 3, "k": "+U"}], rowkind_column="k")
+    query.run()
+    found = sorted((row["kind"], row["id"], row["n"]) for row in query.rows())
+    assert found == [("+I", 1, 1), ("+I", 2, 2), ("+U", 2, 3), ("-D", 1, 1)]
+    with pytest.raises(Exception, match="row of kind -D, and its rows are read without their kinds"):
+        Query(spark, path, tmp_path / "plain", scan__mode="from-snapshot", scan__snapshot_id=2).run()

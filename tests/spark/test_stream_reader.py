@@ -1,0 +1,261 @@
+"""The stream reader under the calls of Spark, without it: each change comes once, in every kind of restart."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paimon_pyds as pp
+from support.effort import SEED
+from support.stream_engine import Crash, Engine
+
+pytestmark = pytest.mark.smoke
+pytest.importorskip("pyspark", reason="needs pyspark")
+VERSIONS = pytest.mark.parametrize("old", [True, False], ids=["4.0", "4.2"])
+
+
+def readers(path: str, **options: Any) -> Callable[[], Any]:
+    """Opens readers as Spark does: a source for each query that is loaded, pickled on its way to other processes."""
+    import pickle
+
+    from paimon_pyds.spark import PaimonDataSource
+
+    given = {"path": path, **{name.replace("_", "-").replace("--", "."): str(v) for name, v in options.items()}}
+    source = pickle.loads(pickle.dumps(PaimonDataSource(given)))
+    schema = source.schema()
+    return lambda: pickle.loads(pickle.dumps(source)).streamReader(schema)
+
+
+def numbers(*ids: int) -> list[dict[str, int]]:
+    return [{"id": n} for n in ids]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pp.Table:
+    made = pp.Table.create(str(tmp_path / "t"), "id INT")
+    made.append(numbers(1, 2))
+    return made
+
+
+@VERSIONS
+def test_each_row_of_an_append_table_comes_once(table: pp.Table, old: bool) -> None:
+    engine = Engine(readers(table.path), old=old)
+    engine.run()
+    assert engine.rows() == numbers(1, 2)
+    engine.run()
+    assert engine.rows() == numbers(1, 2)
+    table.append(numbers(3))
+    table.compact(full=True)
+    table.append(numbers(4))
+    engine.run()
+    assert sorted(row["id"] for row in engine.rows()) == [1, 2, 3, 4]
+
+
+@VERSIONS
+@pytest.mark.parametrize("crash_at", ["planned", "read", "committed"])
+@pytest.mark.parametrize("mode", ["latest-full", "latest"])
+def test_a_batch_that_is_repeated_has_the_same_rows(table: pp.Table, old: bool, crash_at: str, mode: str) -> None:
+    open_reader = readers(table.path, scan__mode=mode)
+    engine = Engine(open_reader, old=old)
+    with pytest.raises(Crash):
+        engine.run(crash_at=crash_at)
+    table.append(numbers(3))
+    engine.run(once=True)
+    engine.run()
+    expected = [3] if mode == "latest" else [1, 2, 3]
+    assert sorted(row["id"] for row in engine.rows()) == expected
+    with pytest.raises(Crash):
+        table.append(numbers(4))
+        engine.run(crash_at=crash_at)
+    table.append(numbers(5))
+    engine.run()
+    engine.run()
+    assert sorted(row["id"] for row in engine.rows()) == [*expected, 4, 5]
+
+
+def test_offsets_are_equal_texts_and_have_their_start(table: pp.Table) -> None:
+    reader = readers(table.path)()
+    first = reader.latestOffset()
+    assert json.dumps(reader.latestOffset()) == json.dumps(first)
+    assert (first["start"], first["next"], first["first"]) == (1, 2, "full")
+    assert reader.partitions(first, first) == []
+    [partition] = reader.partitions(reader.initialOffset(), first)
+    assert repr(partition) == "ChangesPartition(1 files)"
+
+
+def test_limits_cut_a_backlog_into_batches(table: pp.Table) -> None:
+    for n in range(3, 8):
+        table.append(numbers(n))
+    for option, batches in (("maxFilesPerTrigger", 6), ("maxRowsPerTrigger", 6), ("maxBytesPerTrigger", 6)):
+        for old in (True, False):
+            limit = 2 if option == "maxRowsPerTrigger" else 1
+            options = {f"read__stream__{option}": limit, "scan__mode": "from-snapshot", "scan__snapshot-id": 1}
+            engine = Engine(readers(table.path, **options), old=old)
+            engine.run()
+            assert sorted(row["id"] for row in engine.rows()) == [1, 2, 3, 4, 5, 6, 7]
+            assert len(engine.offsets) == (4 if limit == 2 else batches)
+
+
+def test_available_now_ends_where_the_table_was(table: pp.Table) -> None:
+    reader = readers(table.path, read__stream__maxFilesPerTrigger=1)()
+    table.append(numbers(3))
+    reader.prepareForTriggerAvailableNow()
+    table.append(numbers(4))
+    limit = reader.getDefaultReadLimit()
+    start = reader.initialOffset()
+    reached = []
+    while (end := reader.latestOffset(start, limit)) != start:
+        reached.append(end["next"])
+        start = end
+    assert max(reached) <= 4  # the start was found after the third commit, its state is read whole
+
+
+def test_reading_all_that_is_there_is_not_limited(table: pp.Table) -> None:
+    datasource = pytest.importorskip("pyspark.sql.streaming.datasource", reason="Spark 4.2")
+    table.append(numbers(3))
+    options = {"read__stream__maxFilesPerTrigger": 1, "scan__mode": "from-snapshot", "scan__snapshot-id": 1}
+    reader = readers(table.path, **options)()
+    assert reader.getDefaultReadLimit() == datasource.ReadMaxFiles(1)
+    assert reader.latestOffset(reader.initialOffset(), datasource.ReadAllAvailable())["next"] == 3
+
+
+class KeyTable:
+    """A table with a primary key under random operations."""
+
+    def __init__(self, path: str, rng: random.Random) -> None:
+        self.rng, self.n = rng, 0
+        self.producer = rng.choice(["input", "none"])
+        options = {"bucket": str(rng.choice([-1, 1, 2])), "changelog-producer": self.producer, "write-only": "true"}
+        self.table = pp.Table.create(path, "id INT, n INT", primary_key="id", options=options)
+
+    def step(self) -> None:
+        choice = self.rng.random()
+        if choice < 0.75:
+            self.table.append([self.row(k=self.rng.choice(["+I", "+U", "-D"])) for _ in range(3)], rowkind_column="k")
+        elif choice < 0.85:
+            self.table.compact(full=True)
+        elif self.producer == "none":
+            self.table.overwrite([self.row()])
+
+    def row(self, **more: Any) -> dict[str, Any]:
+        self.n += 1
+        return {"id": self.rng.randrange(6), "n": self.n, **more}
+
+
+@VERSIONS
+@pytest.mark.parametrize("turn", range(6))
+def test_a_model_of_a_key_table_follows_all_its_changes(tmp_path: Path, old: bool, turn: int) -> None:
+    rng = random.Random(SEED * 31 + turn)
+    keys = KeyTable(str(tmp_path / "t"), rng)
+    given: dict[str, Any] = {"rowkind_column": "kind"}
+    if rng.random() < 0.5:
+        given["read__stream__maxRowsPerTrigger"] = rng.choice([1, 3, 10])
+    if keys.producer == "none":
+        given["streaming_read_overwrite"] = "true"
+    keys.step()
+    engine = Engine(readers(keys.table.path, **given), old=old)
+    for _ in range(8):
+        for _ in range(rng.randrange(4)):
+            keys.step()
+        with suppress(Crash):
+            engine.run(crash_at=rng.choice(["", "", "planned", "read", "committed"]))
+    engine.run()
+    engine.run()
+    state: dict[int, int] = {}
+    for row in engine.rows():
+        if row["kind"] in ("+I", "+U"):
+            state[row["id"]] = row["n"]
+        else:
+            state.pop(row["id"], None)
+    assert state == {row["id"]: row["n"] for row in keys.table.to_arrow().to_pylist()}
+
+
+def test_a_consumer_follows_what_spark_has_committed(table: pp.Table) -> None:
+    engine = Engine(readers(table.path, consumer_id="job"), old=False)
+    engine.run()
+    table.append(numbers(3))
+    engine.run()
+    assert table.system.read("consumers").to_pylist() == [{"consumer_id": "job", "next_snapshot_id": 2}]
+    reader = readers(table.path)()
+    reader.commit({"version": 1, "broken": True})
+    anew = Engine(readers(table.path, consumer_id="job"), old=False)
+    anew.run()
+    assert anew.rows() == numbers(3)
+
+
+def test_filter_columns_and_kinds(tmp_path: Path) -> None:
+    table = pp.Table.create(
+        str(tmp_path / "t"), "id INT, n INT, s STRING", primary_key="id", options={"changelog-producer": "input"}
+    )
+    table.append([{"id": 1, "n": 1, "s": "a"}, {"id": 2, "n": 2, "s": "b"}])
+    table.append([{"id": 1, "n": 1, "s": "a", "k": "-D"}, {"id": 3, "n": 3, "s": "c", "k": "+I"}], rowkind_column="k")
+    options = {"scan__mode": "from-snapshot", "scan__snapshot-id": 1, "filter": "n <> 2", "columns": "s, id"}
+    engine = Engine(readers(table.path, read__changelog="true", **options), old=False)
+    engine.run()
+    assert engine.rows() == [
+        {"s": "a", "id": 1, "rowkind": "+I"},
+        {"s": "a", "id": 1, "rowkind": "-D"},
+        {"s": "c", "id": 3, "rowkind": "+I"},
+    ]
+    plain = Engine(readers(table.path, **options), old=False)
+    with pytest.raises(pp.errors.UnsupportedError, match="row of kind -D"):
+        plain.run()
+    dropped = Engine(readers(table.path, other_row_kinds="drop", **options), old=False)
+    dropped.run()
+    assert dropped.rows() == [{"s": "a", "id": 1}, {"s": "c", "id": 3}]
+
+
+WRONG = [
+    ({"read__stream__maxRowsPerTrigger": "x"}, r"maxRowsPerTrigger is a whole number above 0, not 'x'"),
+    ({"read__stream__maxFilesPerTrigger": "0"}, "maxFilesPerTrigger is a whole number above 0"),
+    ({"read__stream__minRowsPerTrigger": "5"}, "minRowsPerTrigger and read.stream.maxTriggerDelayMs need each other"),
+    ({"other_row_kinds": "keep"}, "other-row-kinds is refuse or drop"),
+    ({"limit": "5"}, "limit is for spark.read"),
+    ({"topn": "id, 3"}, "topn is for spark.read"),
+    ({"rowkind_column": "ID"}, "the table has a column 'ID'"),
+    ({"scan__mode": "sideways"}, "scan.mode"),
+    ({"read__stream__maxRowPerTrigger": "5"}, "did you mean"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), WRONG)
+def test_options_that_have_no_meaning_for_a_stream_are_refused(
+    table: pp.Table, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(pp.errors.PaimonError, match=said):
+        readers(table.path, **options)().latestOffset()
+
+
+def test_a_stream_whose_start_has_expired_is_loaded_again(table: pp.Table) -> None:
+    options = {"scan__snapshot-id": 1}
+    engine = Engine(readers(table.path, **options), old=False)
+    engine.run()
+    table.append(numbers(3))
+    table.append(numbers(4))
+    table.snapshots.expire(retain_max=2, retain_min=1)
+    again = Engine(readers(table.path, **options), old=False)
+    again.offsets, again.committed, again.batches = engine.offsets, engine.committed, engine.batches
+    again.run()
+    assert sorted(row["id"] for row in again.rows()) == [1, 2, 3, 4]
+
+
+def test_what_a_stream_can_not_go_on_from_is_said(table: pp.Table) -> None:
+    engine = Engine(readers(table.path), old=False)
+    engine.run()
+    table.append(numbers(3))
+    engine.run()
+    table.snapshots.rollback(1)
+    table.append(numbers(9))
+    with pytest.raises(pp.errors.SnapshotNotFoundError, match="rolled back"):
+        engine.run()
+    with pytest.raises(pp.errors.OptionError, match=r"rowkind-column is for spark.readStream"):
+        from paimon_pyds.spark import PaimonDataSource
+
+        source = PaimonDataSource({"path": table.path, "rowkind-column": "k"})
+        source.reader(source.schema())
