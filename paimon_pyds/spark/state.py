@@ -98,8 +98,8 @@ def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
 def load_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
     """The same where a table is loaded, by a batch read or a stream: what the options can't mean for either is refused.
 
-    A stream has the newest columns where its start is none that a batch could read: it has expired since, or
-    ``scan.mode`` is one of streams.
+    A stream has the newest columns where no batch could read its start: it has expired since, or ``scan.mode``
+    is one of streams.
     """
     try:
         state = open_state(options, loaded)

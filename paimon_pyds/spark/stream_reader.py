@@ -20,6 +20,7 @@ from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.text import whole_number
 from paimon_pyds.engine.stream import NO_LIMITS, ChangeSplit, ChangeStream, Limits, StreamPosition
 from paimon_pyds.errors import OptionError
+from paimon_pyds.keys.merge.key_values import INSERT
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.catalogs import open_table
 from paimon_pyds.spark.clear_errors import clear_errors, clear_iterator
@@ -250,10 +251,9 @@ def _after(position: StreamPosition, snapshot: int) -> StreamPosition:
 def _in_order(splits: Sequence[ChangeSplit]) -> list[list[ChangeSplit]]:
     """Splits for different tasks, which run at the same time: all changes of a key go to one task, in their order.
 
-    Changes of one kind are planned so. Where a state is followed by changes, or changes by an overwrite, the splits
-    that share a bucket go together.
+    A state is planned so, other splits that share a bucket go together.
     """
-    if len({(one.kind, None if one.kind is None else one.snapshots) for one in splits}) <= 1:
+    if all(one.kind == INSERT and one.snapshots == splits[0].snapshots for one in splits):
         return [[one] for one in splits]
     groups: list[tuple[set[Any], list[int]]] = []
     for number, one in enumerate(splits):

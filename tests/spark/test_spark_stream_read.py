@@ -22,7 +22,7 @@ class Query:
         self.checkpoint, self.out = folder / "checkpoint", folder / "out"
 
     def run(self, **trigger: Any) -> None:
-        """To the end of what is there now, in a run of its own."""
+        """Run to the newest snapshot, and end."""
         reader = self.spark.readStream.format("paimon")
         for name, value in self.options.items():
             reader = reader.option(name.replace("__", ".").replace("_", "-"), str(value))

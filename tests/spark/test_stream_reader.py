@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from support.stream_engine import Crash, Engine
 
 pytestmark = pytest.mark.smoke
 pytest.importorskip("pyspark", reason="needs pyspark")
-VERSIONS = pytest.mark.parametrize("old", [True, False], ids=["4.0", "4.2"])
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Spark 4.2 and later."""
+WITH_LIMITS = pytest.mark.skipif(not HAS_LIMITS, reason="before Spark 4.2")
+VERSIONS = pytest.mark.parametrize("old", [True, pytest.param(False, marks=WITH_LIMITS)], ids=["4.0", "4.2"])
 
 
 def readers(path: str, **options: Any) -> Callable[[], Any]:
@@ -93,7 +97,7 @@ def test_limits_cut_a_backlog_into_batches(table: pp.Table) -> None:
     for n in range(3, 8):
         table.append(numbers(n))
     for option, batches in (("maxFilesPerTrigger", 6), ("maxRowsPerTrigger", 6), ("maxBytesPerTrigger", 6)):
-        for old in (True, False):
+        for old in {True, not HAS_LIMITS}:
             limit = 2 if option == "maxRowsPerTrigger" else 1
             options = {f"read__stream__{option}": limit, "scan__mode": "from-snapshot", "scan__snapshot-id": 1}
             engine = Engine(readers(table.path, **options), old=old)
@@ -102,6 +106,7 @@ def test_limits_cut_a_backlog_into_batches(table: pp.Table) -> None:
             assert len(engine.offsets) == (4 if limit == 2 else batches)
 
 
+@WITH_LIMITS
 def test_available_now_ends_where_the_table_was(table: pp.Table) -> None:
     reader = readers(table.path, read__stream__maxFilesPerTrigger=1)()
     table.append(numbers(3))
@@ -148,6 +153,20 @@ class KeyTable:
         return {"id": self.rng.randrange(6), "n": self.n, **more}
 
 
+def test_changes_of_a_key_before_and_after_a_compaction_are_in_one_partition(tmp_path: Path) -> None:
+    options = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
+    table = pp.Table.create(str(tmp_path / "t"), "id INT, n INT", primary_key="id", options=options)
+    table.append([{"id": 1, "n": 1}])
+    engine = Engine(
+        readers(table.path, rowkind_column="kind", scan__mode="from-snapshot", scan__snapshot_id=1), old=True
+    )
+    table.append([{"id": 1, "n": 2}])
+    table.compact(full=True)
+    table.append([{"id": 1, "n": 3}])
+    engine.run()
+    assert [row["n"] for row in engine.rows()] == [1, 2, 3]
+
+
 @VERSIONS
 @pytest.mark.parametrize("turn", range(6))
 def test_a_model_of_a_key_table_follows_all_its_changes(tmp_path: Path, old: bool, turn: int) -> None:
@@ -177,14 +196,14 @@ def test_a_model_of_a_key_table_follows_all_its_changes(tmp_path: Path, old: boo
 
 
 def test_a_consumer_follows_what_spark_has_committed(table: pp.Table) -> None:
-    engine = Engine(readers(table.path, consumer_id="job"), old=False)
+    engine = Engine(readers(table.path, consumer_id="job"), old=not HAS_LIMITS)
     engine.run()
     table.append(numbers(3))
     engine.run()
     assert table.system.read("consumers").to_pylist() == [{"consumer_id": "job", "next_snapshot_id": 2}]
     reader = readers(table.path)()
     reader.commit({"version": 1, "broken": True})
-    anew = Engine(readers(table.path, consumer_id="job"), old=False)
+    anew = Engine(readers(table.path, consumer_id="job"), old=not HAS_LIMITS)
     anew.run()
     assert anew.rows() == numbers(3)
 
@@ -196,17 +215,17 @@ def test_filter_columns_and_kinds(tmp_path: Path) -> None:
     table.append([{"id": 1, "n": 1, "s": "a"}, {"id": 2, "n": 2, "s": "b"}])
     table.append([{"id": 1, "n": 1, "s": "a", "k": "-D"}, {"id": 3, "n": 3, "s": "c", "k": "+I"}], rowkind_column="k")
     options = {"scan__mode": "from-snapshot", "scan__snapshot-id": 1, "filter": "n <> 2", "columns": "s, id"}
-    engine = Engine(readers(table.path, read__changelog="true", **options), old=False)
+    engine = Engine(readers(table.path, read__changelog="true", **options), old=not HAS_LIMITS)
     engine.run()
     assert engine.rows() == [
         {"s": "a", "id": 1, "rowkind": "+I"},
         {"s": "a", "id": 1, "rowkind": "-D"},
         {"s": "c", "id": 3, "rowkind": "+I"},
     ]
-    plain = Engine(readers(table.path, **options), old=False)
+    plain = Engine(readers(table.path, **options), old=not HAS_LIMITS)
     with pytest.raises(pp.errors.UnsupportedError, match="row of kind -D"):
         plain.run()
-    dropped = Engine(readers(table.path, other_row_kinds="drop", **options), old=False)
+    dropped = Engine(readers(table.path, other_row_kinds="drop", **options), old=not HAS_LIMITS)
     dropped.run()
     assert dropped.rows() == [{"s": "a", "id": 1}, {"s": "c", "id": 3}]
 
@@ -234,19 +253,19 @@ def test_options_that_have_no_meaning_for_a_stream_are_refused(
 
 def test_a_stream_whose_start_has_expired_is_loaded_again(table: pp.Table) -> None:
     options = {"scan__snapshot-id": 1}
-    engine = Engine(readers(table.path, **options), old=False)
+    engine = Engine(readers(table.path, **options), old=not HAS_LIMITS)
     engine.run()
     table.append(numbers(3))
     table.append(numbers(4))
     table.snapshots.expire(retain_max=2, retain_min=1)
-    again = Engine(readers(table.path, **options), old=False)
+    again = Engine(readers(table.path, **options), old=not HAS_LIMITS)
     again.offsets, again.committed, again.batches = engine.offsets, engine.committed, engine.batches
     again.run()
     assert sorted(row["id"] for row in again.rows()) == [1, 2, 3, 4]
 
 
 def test_what_a_stream_can_not_go_on_from_is_said(table: pp.Table) -> None:
-    engine = Engine(readers(table.path), old=False)
+    engine = Engine(readers(table.path), old=not HAS_LIMITS)
     engine.run()
     table.append(numbers(3))
     engine.run()

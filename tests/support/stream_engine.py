@@ -1,6 +1,6 @@
 """Spark's micro-batches without Spark: the calls that it makes of a stream reader, of 4.0 and of 4.2, in their order.
 
-What was seen in logs of PySpark 4.0 to 4.3: before 4.2 ``latestOffset()`` comes first, and has no arguments; after a
+Logs of PySpark 4.0 to 4.3 show: before 4.2 ``latestOffset()`` comes first, and has no arguments; after a
 restart a batch that was planned and not committed is done again, from an offset in the checkpoint, by a reader that has
 computed nothing; offsets are compared as texts; ``commit`` comes when the next batch is made.
 """
