@@ -119,8 +119,8 @@ def _hash_scattered(data: pa.Buffer, begins: Int64s, size: int) -> Words:
         some = begins[start : start + _CACHED_VALUES]
 
         def lane(at: int, kind: str, some: Int64s = some) -> Words:
-            room = data.size - at - np.dtype(kind).itemsize + 1
-            return np.ndarray((room,), kind, data, at, (1,))[some].astype(np.uint64)
+            places = data.size - at - np.dtype(kind).itemsize + 1
+            return np.ndarray((places,), kind, data, at, (1,))[some].astype(np.uint64)
 
         hashes[start : start + len(some)] = _hash_lanes(lane, len(some), size)
     return hashes

@@ -23,7 +23,7 @@ from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.storage import discard
-from paimon_pyds.storage.claims import holder, is_left_over
+from paimon_pyds.storage.claims import claim_text, is_left_over
 
 _EXPIRY, _ROLLBACK, _FORWARD, _DELETION = "expire-before", "roll-back-to", "forward-after", "delete-branch"
 _PURGE = "purge-all"
@@ -163,7 +163,7 @@ def earliest_by_hint(store: TableStore) -> int | None:
 
 def _write(store: TableStore, what: str, id_: int, more: Mapping[str, object] | None = None) -> str:
     path = f"{store.paths.snapshot_dir}/.{what}-{id_}.{uuid.uuid4()}"
-    members = json.loads(holder(_TEXTS[what].format(id_))) | dict(more or {})
+    members = json.loads(claim_text(_TEXTS[what].format(id_))) | dict(more or {})
     try:
         store.io.write_bytes(path, json.dumps(members).encode())
     except BaseException:

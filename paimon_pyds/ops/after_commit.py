@@ -136,8 +136,10 @@ def _maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]
         if typed.get("tag.time-expire-enabled") and store.tag_names():
             expire_tags(store)
     with logging_errors(store):
-        due = typed.get("end-input.check-partition-expire") or not typed.get("partition.expiration-check-interval")
-        if due and typed.get("partition.expiration-time") is not None:
+        checks_partitions = typed.get("end-input.check-partition-expire") or not typed.get(
+            "partition.expiration-check-interval"
+        )
+        if checks_partitions and typed.get("partition.expiration-time") is not None:
             expire_partitions(store, given)
     with logging_errors(store):
         age = typed.get("consumer.expiration-time")

@@ -10,7 +10,7 @@ import time
 import uuid
 
 
-def holder(call: str) -> bytes:
+def claim_text(call: str) -> bytes:
     """The content of such a file, which no other one has.
 
     ``call``: what is done, so that the same call knows it again.
@@ -29,7 +29,7 @@ def is_left_over(data: bytes, call: str) -> bool:
     return not os.path.exists(f"/proc/{process}")
 
 
-def holder_text(data: bytes) -> str:
+def owner_text(data: bytes) -> str:
     """The process that wrote the file, for messages."""
     found = _parsed(data)
     if "process" not in found:  # not whole, or not there any more

@@ -481,11 +481,11 @@ def _take_lock(lock: str, path: str) -> bool:
     import socket
 
     now = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
-    holder = f"process {os.getpid()} on {socket.gethostname()} since {now}"
+    owner = f"process {os.getpid()} on {socket.gethostname()} since {now}"
     retry = Retry(Pauses(0.05, 0.05, jitter=0.8), seconds=LOCK_SECONDS)
     while True:
         with suppress(FileExistsError):
-            write_new(lock, holder.encode())
+            write_new(lock, owner.encode())
             return True
         if os.path.lexists(path):
             return False

@@ -48,7 +48,7 @@ class CachedRanges:
         self._path = path
         self._fresh: dict[int, bytes] = {}
         self._size, self._held = RANGE_CACHE.get(io, path) or (-1, {})
-        self._room = _MOST_BYTES - sum(map(len, self._held.values()))
+        self._free_bytes = _MOST_BYTES - sum(map(len, self._held.values()))
 
     def size(self, guess: int) -> int:
         """The file's size; if it is not cached, the first ``guess`` bytes are read too. Errors as `FileIO.size`."""
@@ -94,9 +94,9 @@ class CachedRanges:
 
     def add(self, offset: int, data: bytes) -> None:
         """Bytes of the file that were read."""
-        if len(self._held.get(offset, b"")) < len(data) <= self._room:
+        if len(self._held.get(offset, b"")) < len(data) <= self._free_bytes:
             self._fresh[offset] = data
-            self._room -= len(data)
+            self._free_bytes -= len(data)
 
     def keep(self) -> None:
         """Keep what was read: it has proved right."""

@@ -54,15 +54,15 @@ def compact_written(
         if not written:
             return
         full = (typed.get("full-compaction.delta-commits") or 0) > 0
-        due = written
+        chosen = written
         if not full:
             with suppress(SnapshotNotFoundError):  # then the newest one says what is due
-                due = due_buckets(store, snapshot_committed(store, committed), typed, written)
-        if not due:
+                chosen = due_buckets(store, snapshot_committed(store, committed), typed, written)
+        if not chosen:
             return
         from paimon_pyds.engine.compact.compact import compact_buckets
 
-        skipped = compact_buckets(store, due, CompactOptions(full=full, options=options), executor)
+        skipped = compact_buckets(store, chosen, CompactOptions(full=full, options=options), executor)
         if skipped:
             raise CommitConflictError(f"other commits changed the files of {skipped} buckets again and again")
 

@@ -246,7 +246,7 @@ class OlderRows:
             SnapshotNotFoundError: a file is gone.
             StorageError: a file can't be read.
         """
-        first, merged = self._needs.first_counts, self._needs.merged
+        first, merged = self._older_versions.first_counts, self._older_versions.merged
         if not (first or merged or self.vectors_hide):
             return window
         older = self.found(window, whole=merged)
@@ -278,19 +278,19 @@ class OlderRows:
         return self.spec.merging.schema
 
     @cached_property
-    def _needs(self) -> OlderVersions:
+    def _older_versions(self) -> OlderVersions:
         return OlderVersions.of(TableOptions(self._schema.options))
 
     @property
     def vectors_hide(self) -> bool:
         """Whether deletion vectors hide older rows of keys that have newer ones."""
-        return self._needs.hidden
+        return self._older_versions.hidden
 
     @cached_property
     def _stays(self) -> Predicate:
         """What first rows meet that have not expired; older rows of other engines are what they are."""
         assert self.spec.merging is not None
-        return self.spec.merging.filter.before if self._needs.first_counts else Const.TRUE
+        return self.spec.merging.filter.before if self._older_versions.first_counts else Const.TRUE
 
     @cached_property
     def _keys(self) -> tuple[DataField, ...]:

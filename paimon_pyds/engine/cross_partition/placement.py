@@ -21,7 +21,7 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import encode_rows
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.keys.bucket.capacity import BucketLimits, BucketRoom
+from paimon_pyds.keys.bucket.capacity import BucketCapacity, BucketLimits
 from paimon_pyds.keys.merge.key_values import DELETE, VALUE_KIND, is_retract
 from paimon_pyds.keys.merge.row_kinds import ROW_KINDS
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
@@ -63,14 +63,14 @@ class NewBuckets:
         self._limits = BucketLimits.of(options)
         self._held = held
         self._share = share
-        self._rooms: dict[bytes, BucketRoom] = {}
+        self._capacities: dict[bytes, BucketCapacity] = {}
 
     def give(self, partition: bytes, count: int) -> npt.NDArray[np.int32]:
         """The buckets of ``count`` new keys."""
-        room = self._rooms.get(partition)
-        if room is None:
-            room = self._rooms[partition] = BucketRoom(self._limits, self._held(partition))
-        return room.give(count, *self._share)
+        capacity = self._capacities.get(partition)
+        if capacity is None:
+            capacity = self._capacities[partition] = BucketCapacity(self._limits, self._held(partition))
+        return capacity.give(count, *self._share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class _Clause(Parser):
     def _condition(self) -> str | None:
         """What stands before THEN."""
         acts = self.is_next("DELETE", "UPDATE", "INSERT")
-        if acts and (self.peek(1).kind == "end" or self.is_next("SET", ahead=1) or self.is_next("*", "(", ahead=1)):
+        if acts and (self.peek(1).kind == "end" or self.is_next("SET", offset=1) or self.is_next("*", "(", offset=1)):
             return None
         self.accept("AND")
         if self._ends() or self.is_next("THEN"):

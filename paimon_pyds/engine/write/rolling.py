@@ -140,8 +140,8 @@ class RollingWriter:
         while start < batch.num_rows:
             if self._open is None:
                 self._open = self._start()
-            room = min(self._target_rows - self._open.rows, step)
-            part = batch.slice(start, min(room, batch.num_rows - start))
+            free_rows = min(self._target_rows - self._open.rows, step)
+            part = batch.slice(start, min(free_rows, batch.num_rows - start))
             self._open.write(part, size * part.num_rows // batch.num_rows)
             start += part.num_rows
             if self._open.rows >= self._target_rows or self._open.reached(self._target_size):

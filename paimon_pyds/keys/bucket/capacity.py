@@ -42,7 +42,7 @@ class BucketLimits:
         return cls(target, _MOST_BUCKETS if most == -1 else most, most != -1)
 
 
-class BucketRoom:
+class BucketCapacity:
     """Gives new keys of one partition buckets. ``counts``: how many keys each bucket has."""
 
     def __init__(self, limits: BucketLimits, counts: Mapping[int, int]) -> None:
@@ -60,11 +60,11 @@ class BucketRoom:
         for bucket in self._candidates(first, step):
             if not keys:
                 break
-            room = min(keys, self._limits.target - self._counts.get(bucket, 0))
-            if room > 0:
-                parts.append((bucket, room))
-                self._counts[bucket] = self._counts.get(bucket, 0) + room
-                keys -= room
+            free_keys = min(keys, self._limits.target - self._counts.get(bucket, 0))
+            if free_keys > 0:
+                parts.append((bucket, free_keys))
+                self._counts[bucket] = self._counts.get(bucket, 0) + free_keys
+                keys -= free_keys
         if keys:
             self.check_limit()
             own = range(first, self._limits.most, step) or range(self._limits.most)

@@ -30,7 +30,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import EMPTY_ROW, hash_row, hash_rows
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
 from paimon_pyds.keys.bucket.assigner import BucketAssigner, PartitionedRows
-from paimon_pyds.keys.bucket.capacity import BucketLimits, BucketRoom
+from paimon_pyds.keys.bucket.capacity import BucketCapacity, BucketLimits
 from paimon_pyds.keys.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.keys.bucket.key_buckets import KeyBuckets
 from paimon_pyds.metadata.manifest import IndexEntry
@@ -253,11 +253,13 @@ class _Partition:
         readers = [(entry.bucket, partial(self._read, index, entry)) for entry in files]
         self._known = KeyBuckets.of(readers, sum(counts.values()))
         self.added = KeyBuckets()
-        self._room = BucketRoom(rules.limits, counts)
+        self._capacity = BucketCapacity(rules.limits, counts)
         self._open: tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]] | None = None
         if rules.share is None:
-            buckets, rooms = self._room.opened(max(1, sum(counts.values()) // _KEYS_PER_NEW_KEY), rules.assigners)
-            ends = np.cumsum(rooms, dtype=np.float64)
+            buckets, free_keys = self._capacity.opened(
+                max(1, sum(counts.values()) // _KEYS_PER_NEW_KEY), rules.assigners
+            )
+            ends = np.cumsum(free_keys, dtype=np.float64)
             self._open = buckets, ends / ends[-1] * 2**32
 
     def assign(self, hashes: Hashes) -> npt.NDArray[np.int32]:
@@ -297,7 +299,7 @@ class _Partition:
         out = np.empty(len(keys), np.int32)
         for number in np.unique(assigners).tolist():
             mine = np.flatnonzero(assigners == number)
-            given = self._room.give(len(mine), number, count)
+            given = self._capacity.give(len(mine), number, count)
             if (given != given[0]).any():
                 mine = mine[np.argsort(ages[mine])]
             out[mine] = given

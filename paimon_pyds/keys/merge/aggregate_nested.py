@@ -226,15 +226,15 @@ class _ListEntries:
         """Which of these there is room for."""
         if self._replaces:
             return self._add_or_replace(numbers, limit)
-        room = limit - self._size
-        if room <= 0:
+        free_rows = limit - self._size
+        if free_rows <= 0:
             return [False] * len(numbers)
         taken = []
         for number in numbers:
-            taken.append(number >= 0 and room > 0)
+            taken.append(number >= 0 and free_rows > 0)
             if taken[-1]:
                 self._numbers[number] += 1
-                room -= 1
+                free_rows -= 1
         self._begin_merging()
         return taken
 

@@ -127,12 +127,12 @@ def product(values: pa.Array, rows: GroupedRows, column: str, *, wraps: bool) ->
     type_ = values.type
     with np.errstate(all="ignore"):
         if pa.types.is_decimal(type_):
-            found, there = _fold(_DecimalSteps(type_, column), numbers.astype(object), rows)
+            found, there = _fold(_DecimalArithmetic(type_, column), numbers.astype(object), rows)
             return decimal_array(found, there, type_)
         checks = pa.types.is_integer(type_) and not wraps
         if not rows.retract.any() and not (checks and _may_overflow(numbers, rows)):
             return build(type_, _accumulate(np.multiply, numbers, rows), rows.has_rows(), rows.count)
-        found, there = _fold((_CheckedSteps if checks else _Steps)(column), numbers, rows)
+        found, there = _fold((_CheckedArithmetic if checks else _Arithmetic)(column), numbers, rows)
     return build(type_, found, there, rows.count)
 
 
@@ -142,7 +142,7 @@ def _may_overflow(numbers: _Numbers, rows: GroupedRows) -> bool:
     return bool((sizes > _SURE_SHARE * np.iinfo(numbers.dtype).max).any())
 
 
-class _Steps:
+class _Arithmetic:
     """One more row for each of several groups."""
 
     def __init__(self, column: str) -> None:
@@ -169,7 +169,7 @@ class _Steps:
             )
 
 
-class _CheckedSteps(_Steps):
+class _CheckedArithmetic(_Arithmetic):
     """Of integers, where none leaves their type."""
 
     def multiply(self, one: _Numbers, other: _Numbers) -> tuple[_Numbers, Flags]:
@@ -186,7 +186,7 @@ class _CheckedSteps(_Steps):
         return super().divide(one, other)
 
 
-class _DecimalSteps(_Steps):
+class _DecimalArithmetic(_Arithmetic):
     """Of unscaled values: rounded half up to the column's scale; not there where they have more digits than it."""
 
     def __init__(self, type_: pa.DataType, column: str) -> None:
@@ -215,7 +215,7 @@ class _DecimalSteps(_Steps):
         return np.where(there, values, 0), there
 
 
-def _fold(steps: _Steps, numbers: _Numbers, rows: GroupedRows) -> tuple[_Numbers, Flags]:
+def _fold(arithmetic: _Arithmetic, numbers: _Numbers, rows: GroupedRows) -> tuple[_Numbers, Flags]:
     """Each group's numbers put together, the first ones of all groups, then the second ones, and so on."""
     starts, lengths = rows.first(), rows.lengths()
     found, there = np.zeros(rows.count, numbers.dtype), np.zeros(rows.count, np.bool_)
@@ -226,9 +226,9 @@ def _fold(steps: _Steps, numbers: _Numbers, rows: GroupedRows) -> tuple[_Numbers
         retract = rows.retract[at]
         begins, adds = ~there[groups] & ~retract, there[groups] & ~retract
         _put(found, there, groups[begins], (numbers[at[begins]], np.ones(begins.sum(), np.bool_)))
-        _put(found, there, groups[adds], steps.multiply(found[groups[adds]], numbers[at[adds]]))
+        _put(found, there, groups[adds], arithmetic.multiply(found[groups[adds]], numbers[at[adds]]))
         divides = retract & ~begins & there[groups]
-        _put(found, there, groups[divides], steps.divide(found[groups[divides]], numbers[at[divides]]))
+        _put(found, there, groups[divides], arithmetic.divide(found[groups[divides]], numbers[at[divides]]))
     return found, there
 
 

@@ -101,8 +101,8 @@ def widens_to_decimal(source: DataType, target: DataType) -> bool:
     digits, scale = source.precision or 0, source.scale or 0
     if source.kind in INTEGER_KINDS:
         digits, scale = _INTEGER_DIGITS[source.kind], 0
-    room, target_scale = (target.precision or 0) - (target.scale or 0), target.scale or 0
-    return room >= digits - scale and target_scale >= scale
+    whole_digits, target_scale = (target.precision or 0) - (target.scale or 0), target.scale or 0
+    return whole_digits >= digits - scale and target_scale >= scale
 
 
 def _find(source: DataType, target: DataType) -> _Cast | None:
@@ -173,11 +173,11 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
     type_ = arrow_type(target)
     if source.kind in INTEGER_KINDS | {Kind.BOOLEAN}:
         whole = pc.cast(array, pa.int64())
-        room = (target.precision or 0) - (target.scale or 0)
-        if room < 19:
+        whole_digits = (target.precision or 0) - (target.scale or 0)
+        if whole_digits < 19:
             # The one int64 that has no absolute value is compared as its neighbour is.
             near = pc.max_element_wise(whole, scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
-            whole = pc.if_else(pc.less(pc.abs(near), scalar(10**room, pa.int64())), whole, None)
+            whole = pc.if_else(pc.less(pc.abs(near), scalar(10**whole_digits, pa.int64())), whole, None)
         return pc.cast(pc.cast(whole, pa.decimal128(19, 0)), type_)
     if source.kind is Kind.DECIMAL and widens_to_decimal(source, target):
         return pc.cast(array, type_)

@@ -41,7 +41,7 @@ from paimon_pyds.ops.index_tools.recorded_filters import (
     RecordedFilter,
     bound_filters,
     counted_filters,
-    needs_of,
+    needed_indexes,
     useful_parts,
 )
 from paimon_pyds.sql.predicate.tree import Predicate
@@ -132,18 +132,18 @@ class _Advisor:
         self.notes += notes
         useless = (text for text, (predicate, _) in bound.items() if not useful_parts(predicate))
         self.notes += [f"{text}: no index can narrow it down" for text in useless]
-        needs = needs_of(bound)
-        names = {need.column.name for need in needs.values()}
+        by_column = needed_indexes(bound)
+        names = {need.column.name for need in by_column.values()}
         ids = {f.id for f in self.schema.fields if f.name in names}
         for file in counted_items(self.chosen, "sampling", files=len(self.chosen)):
             sample = read_sample(self.read, file, {f.name for f in self.read.fields_of(file) if f.id in ids}, _ROWS)
-            for need in needs.values():
-                need.look(sample, self.schema.fields, max(1, _MOST_CONDITIONS // len(needs)))
-        advice = [a for need in sorted(needs.values(), key=lambda n: -n.uses) for a in self.of(need)]
+            for need in by_column.values():
+                need.look(sample, self.schema.fields, max(1, _MOST_CONDITIONS // len(by_column)))
+        advice = [a for need in sorted(by_column.values(), key=lambda n: -n.uses) for a in self.of(need)]
         advice += [
             Advice("drop", spec.container_name, spec.index_type, "no recorded filter uses it")
             for spec in self.specs
-            if spec.container_name not in needs
+            if spec.container_name not in by_column
         ]
         advice = self.sized(advice)
         self.weigh(advice)

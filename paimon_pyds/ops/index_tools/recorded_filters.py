@@ -242,12 +242,12 @@ def _page_statistics(values: pa.Array, starts: npt.NDArray[np.int64]) -> ColumnS
     )
 
 
-def needs_of(filters: Mapping[str, tuple[Predicate, int]]) -> dict[str, Need]:
+def needed_indexes(filters: Mapping[str, tuple[Predicate, int]]) -> dict[str, Need]:
     """What these filters (bound, with how often they were used) need, by column."""
-    needs: dict[str, Need] = {}
+    found: dict[str, Need] = {}
     for predicate, count in filters.values():
         for name, part in useful_parts(predicate).items():
             column = next(leaf.column for leaf in leaves(part))
             if column.type is not None and column.type.refused() is None:
-                needs.setdefault(name, Need(column, column.type)).add(part, count)
-    return needs
+                found.setdefault(name, Need(column, column.type)).add(part, count)
+    return found

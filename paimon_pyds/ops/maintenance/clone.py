@@ -39,7 +39,7 @@ from paimon_pyds.ops.maintenance.removal import threads_of
 from paimon_pyds.ops.maintenance.rollback import named_state
 from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import FileIO, discard, scheme_of
-from paimon_pyds.storage.claims import holder, holder_text, is_left_over
+from paimon_pyds.storage.claims import claim_text, is_left_over, owner_text
 from paimon_pyds.storage.concurrent import concurrent_each
 
 _BYTES_AT_ONCE = 8 << 20
@@ -118,7 +118,7 @@ def _cloned(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSu
         raise OptionError("the copy would be inside of the table", path=target.root, hint="name another directory")
     state = (how.snapshot, how.tag, str(how.timestamp), *([] if how.where is None else [str(how.where)]))
     call = f"clone of {redact(store.root)}, branch {store.branch}, state {state}"
-    copy = _Copy(store, target, options, holder(call))
+    copy = _Copy(store, target, options, claim_text(call))
     if snapshot is not None:
         copy.gather(snapshot, how.where)
     if target.io.list(target.root):
@@ -141,8 +141,8 @@ def _state(store: TableStore, how: CloneOptions) -> tuple[Snapshot | None, int]:
 class _Copy:
     """Copies of files: ``files`` are the paths here and there."""
 
-    def __init__(self, store: TableStore, target: TableStore, options: TableOptions, holder: bytes) -> None:
-        self._store, self._target, self._options, self._holder = store, target, options, holder
+    def __init__(self, store: TableStore, target: TableStore, options: TableOptions, claim_text: bytes) -> None:
+        self._store, self._target, self._options, self._claim_text = store, target, options, claim_text
         self._made: list[str] = []
         self._entries: pa.RecordBatch | None = None
         self._indexes: Sequence[IndexEntry] = ()
@@ -199,7 +199,7 @@ class _Copy:
         found = io.read_bytes(lock)
         if others or scheme_of(root) != "file" or not is_left_over(found, call):
             raise AlreadyExistsError(
-                f"a copy is being made here, or was left unfinished, by {holder_text(found)}; there is no table yet",
+                f"a copy is being made here, or was left unfinished, by {owner_text(found)}; there is no table yet",
                 path=root,
                 hint="if that process has ended, remove this directory with its content, and clone again",
             )
@@ -235,10 +235,10 @@ class _Copy:
         io, root = self._target.io, self._target.root
         lock = f"{root}/{_LOCK}"
         try:
-            created = io.create_if_absent(lock, self._holder)
+            created = io.create_if_absent(lock, self._claim_text)
         except BaseException:
             with suppress(PaimonError, OSError):  # its answer may be all that was lost
-                if io.read_bytes(lock) == self._holder:
+                if io.read_bytes(lock) == self._claim_text:
                     self._made.append(lock)
             raise
         if not created:

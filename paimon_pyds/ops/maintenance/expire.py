@@ -223,28 +223,28 @@ def _expire_some(
     for _ in range(_TRIES):
         positions = _positions(store, how)
         earliest = first or store.earliest_snapshot_id()
-        due = range(0) if earliest is None else _range(store, limits, earliest, positions)
-        if earliest is not None and begun > max(due.stop, earliest):
-            due = range(earliest, begun)
-        if earliest is None or not due:
+        expiring = range(0) if earliest is None else _range(store, limits, earliest, positions)
+        if earliest is not None and begun > max(expiring.stop, earliest):
+            expiring = range(earliest, begun)
+        if earliest is None or not expiring:
             return None
-        snapshots = store.snapshots_between(due.start, due.stop)
-        if not snapshots or snapshots[-1].id != due.stop:
+        snapshots = store.snapshots_between(expiring.start, expiring.stop)
+        if not snapshots or snapshots[-1].id != expiring.stop:
             first = 0  # another expiry was faster
             continue
         *gone, end = snapshots
-        others = _others(store, due)
+        others = _others(store, expiring)
         try:
             removal = _removal(store, gone, end, others, how)
         except NotFoundError as error:
             begun = expiring_before(store)
-            if begun <= end.id and _others(store, due) == others and _is_there(store, end):
+            if begun <= end.id and _others(store, expiring) == others and _is_there(store, end):
                 settled.again(error)
             continue
         if not how.dry_run:
             intent = begin_expiry(store, end.id)
             store.write_earliest_hint(end.id)
-            if _others(store, due) != others or _positions(store, how) != positions or _is_rolled_back(store, end):
+            if _others(store, expiring) != others or _positions(store, how) != positions or _is_rolled_back(store, end):
                 store.write_earliest_hint(earliest)
                 withdraw(store, intent)
                 continue
@@ -274,7 +274,7 @@ def _is_there(store: TableStore, snapshot: Snapshot) -> bool:
     return store.snapshots_between(snapshot.id, snapshot.id) == [snapshot]
 
 
-def _others(store: TableStore, due: range) -> list[Reference]:
+def _others(store: TableStore, expiring: range) -> list[Reference]:
     """The states that may need files of the snapshots that go, but for the first that stays.
 
     Of the branch's own tags, these are the last before the snapshots that go, and those on these: what an older tag
@@ -282,9 +282,9 @@ def _others(store: TableStore, due: range) -> list[Reference]:
     """
     tags = tag_references(store)
     ids = [tag.snapshot.id for tag in tags]
-    before = max(bisect.bisect_right(ids, due.start) - 1, 0)
+    before = max(bisect.bisect_right(ids, expiring.start) - 1, 0)
     first = bisect.bisect_left(ids, ids[before]) if ids else 0
-    return [*tags[first : bisect.bisect_left(ids, due.stop)], *references_elsewhere(store)]
+    return [*tags[first : bisect.bisect_left(ids, expiring.stop)], *references_elsewhere(store)]
 
 
 def _removal(
@@ -365,14 +365,14 @@ def _expire_some_changelogs(
     begun, settled = 0, settling()  # the first that stays after an expiry of snapshots that has begun
     for _ in range(_TRIES):
         earliest = max(store.earliest_snapshot_id() or 0, begun)
-        due = _changelogs_due(store, limits, first, earliest)
-        if not due:
+        expiring = _changelogs_due(store, limits, first, earliest)
+        if not expiring:
             return None
         end = store.snapshots_among([earliest])
         if not end:  # expired meanwhile
             continue
-        gone, later = changelogs(store, due), _changelog_from(store, due.stop, earliest)
-        others = _others(store, due)
+        gone, later = changelogs(store, expiring), _changelog_from(store, expiring.stop, earliest)
+        others = _others(store, expiring)
         try:
             removal = _removal_of_changelogs(store, gone, [*later, *end], others, options)
         except NotFoundError as error:
@@ -382,7 +382,7 @@ def _expire_some_changelogs(
             continue
         next_ = later[0].id if later else None
         if not dry_run:
-            if _others(store, due) != others or max(store.earliest_snapshot_id() or 0, begun) < earliest:
+            if _others(store, expiring) != others or max(store.earliest_snapshot_id() or 0, begun) < earliest:
                 continue  # a tag or branch has another name, or the table was rolled back to a tag
             removal.delete()
             removal.delete_directories(options)

@@ -213,7 +213,7 @@ def _remove_newer(store: TableStore, target: Snapshot) -> tuple[int, list[Refere
 
 def _remove_late(store: TableStore, target: Snapshot, removal: Removal) -> None:
     """Remove the snapshots of writers that do not look, as Java's, where they were built on what has gone."""
-    late = [s for s in store.snapshots() if s.id > target.id and _needs(store, s, removal)]
+    late = [s for s in store.snapshots() if s.id > target.id and _uses_removed(store, s, removal)]
     if late:
         store.io.delete([store.paths.latest_hint])  # see `_remove_newer`
     for snapshot in reversed(late):
@@ -222,7 +222,7 @@ def _remove_late(store: TableStore, target: Snapshot, removal: Removal) -> None:
         _log.warning("snapshot %d was committed during a rollback, and went, too (%s)", snapshot.id, redact(store.root))
 
 
-def _needs(store: TableStore, snapshot: Snapshot, removal: Removal) -> bool:
+def _uses_removed(store: TableStore, snapshot: Snapshot, removal: Removal) -> bool:
     """Whether a snapshot needs a file that was removed."""
     reader, gone = ManifestReader(store), {path.rpartition("/")[2] for path in removal.data}
     try:

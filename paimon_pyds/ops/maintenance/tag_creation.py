@@ -76,18 +76,18 @@ def create_due_tags(store: TableStore, options: TableOptions, *, dry_run: bool =
         raise OptionError("tag.creation-delay is as long as the period of tags", hint="make it shorter")
     latest = store.latest_snapshot()
     automatic = _automatic(store, period)
-    due = automatic[-1][2] + 2 * period.length if automatic else None
+    next_end = automatic[-1][2] + 2 * period.length if automatic else None
     newest = None if latest is None else _time_of(latest, mode, options)
-    if latest is None or newest is None or (due is not None and newest - delay < due):
+    if latest is None or newest is None or (next_end is not None and newest - delay < next_end):
         return []
     made = []
     for snapshot in store.snapshots_between(automatic[-1][1] + 1 if automatic else 0, latest.id):
         time = _time_of(snapshot, mode, options)
-        if time is None or (due is not None and time - delay < due):
+        if time is None or (next_end is not None and time - delay < next_end):
             continue
         begin = period.before(time)
-        if options.get("tag.automatic-completion") and due is not None:
-            begin = due - period.length
+        if options.get("tag.automatic-completion") and next_end is not None:
+            begin = next_end - period.length
         name = begin.strftime(period.names)
         if name not in made and name not in store.tag_names():
             try:
@@ -95,7 +95,7 @@ def create_due_tags(store: TableStore, options: TableOptions, *, dry_run: bool =
             except (SnapshotNotFoundError, CommitError):  # it expires, or the table is purged, just now
                 continue
             made.append(name)
-        due = begin + 2 * period.length
+        next_end = begin + 2 * period.length
     if made and not dry_run:
         _delete_oldest(store, [name for name, *_ in _automatic(store, period)], options)
     return made

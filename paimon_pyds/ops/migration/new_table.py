@@ -14,7 +14,7 @@ from paimon_pyds.engine.commit.publisher import removing_unpublished
 from paimon_pyds.errors import AlreadyExistsError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import FileIO, discard, scheme_of, storage_faults
-from paimon_pyds.storage.claims import holder, holder_text, is_left_over
+from paimon_pyds.storage.claims import claim_text, is_left_over, owner_text
 
 _log = logging.getLogger("paimon_pyds.migration")
 _LOCK = ".migration-lock"
@@ -28,8 +28,7 @@ def check_free(io: FileIO, root: str) -> None:
     names = {entry.name for entry in io.list(root)}
     if _LOCK in names:
         raise AlreadyExistsError(
-            f"a table is being created here, or was left unfinished, by "
-            f"{holder_text(io.read_bytes(f'{root}/{_LOCK}'))}",
+            f"a table is being created here, or was left unfinished, by {owner_text(io.read_bytes(f'{root}/{_LOCK}'))}",
             path=root,
             hint="if that process has ended, remove this directory with its content, and migrate again",
         )
@@ -50,7 +49,7 @@ def take_away_left_overs(io: FileIO, root: str, call: str) -> None:
             if is_left_over(found, call):
                 io.delete_tree(place)
             else:
-                _log.warning("%s is of a migration by %s: if that runs no more, remove it", place, holder_text(found))
+                _log.warning("%s is of a migration by %s: if that runs no more, remove it", place, owner_text(found))
 
 
 @contextmanager
@@ -61,7 +60,7 @@ def built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
         lock = f"{root}/{_LOCK}"
         with removing_unpublished(lambda: discard(io, reversed(made))):
             made.append(lock)
-            if not io.create_if_absent(lock, holder(call)):
+            if not io.create_if_absent(lock, claim_text(call)):
                 made.pop()
                 raise AlreadyExistsError("another table is being created here", path=root, hint="choose another target")
             yield root, made
@@ -70,7 +69,7 @@ def built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
     parent, _, name = root.rpartition("/")
     place = f"{parent}/.{name}.migrating-{uuid.uuid4()}"
     try:
-        io.write_bytes(f"{place}/{_LOCK}", holder(call))
+        io.write_bytes(f"{place}/{_LOCK}", claim_text(call))
         yield place, made
         discard(io, [f"{place}/{_LOCK}"])
         io.remove_empty_dir(root)

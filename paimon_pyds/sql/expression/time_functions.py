@@ -186,8 +186,8 @@ def _next_day(dates: Datum, names: Datum) -> pa.Array:
         raise ExpressionError(f"{name!r:.40} is not the name of a day of the week")
 
     wanted = by_distinct(given, number, pa.int64())
-    ahead = (filled(wanted) - filled(pc.day_of_week(days)) - 1) % 7 + 1
-    later = filled(days.view(pa.int32())).astype(np.int64) + ahead
+    days_until = (filled(wanted) - filled(pc.day_of_week(days)) - 1) % 7 + 1
+    later = filled(days.view(pa.int32())).astype(np.int64) + days_until
     return array(later, pa.int64(), mask=~(valid(days) & valid(wanted))).cast(pa.int32()).view(pa.date32())
 
 

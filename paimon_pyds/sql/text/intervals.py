@@ -28,7 +28,7 @@ _HINT = "write INTERVAL 7 DAYS, INTERVAL '1' HOUR or INTERVAL '1 day 12 hours'"
 
 def begins_interval(cursor: Cursor) -> bool:
     """Whether the next token is INTERVAL with an amount behind it: a column may have that name, too."""
-    at = 2 if cursor.is_next("-", "+", ahead=1) else 1
+    at = 2 if cursor.is_next("-", "+", offset=1) else 1
     amount, unit = cursor.peek(at), cursor.peek(at + 1)
     if amount.kind == "string":
         return at == 1 or unit.word in UNITS

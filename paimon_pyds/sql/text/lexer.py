@@ -229,9 +229,9 @@ class Cursor:
         self.at = 0
         self._depth = 0
 
-    def peek(self, ahead: int = 0) -> Token:
+    def peek(self, offset: int = 0) -> Token:
         """The next token, or one further ahead; the last one for ever."""
-        at = self.at + ahead
+        at = self.at + offset
         return self.tokens[at] if at < len(self.tokens) else self.tokens[-1]
 
     def next(self) -> Token:
@@ -245,9 +245,9 @@ class Cursor:
         """Where the token that was read last ends."""
         return self.tokens[self.at - 1].stop
 
-    def is_next(self, *words: str, ahead: int = 0) -> bool:
+    def is_next(self, *words: str, offset: int = 0) -> bool:
         """Whether the next token, or one further ahead, is one of these words, in upper case, or operators."""
-        return self.peek(ahead).word in words
+        return self.peek(offset).word in words
 
     def accept(self, *words: str) -> bool:
         """Step over one of these words or operators, if it is there."""

@@ -278,14 +278,14 @@ class Parser(Cursor):
         """An expression, or a function of items (``x -> x + 1``)."""
         first, at = self.peek(), 1
         if first.word == "(":
-            while self.peek(at).kind in ("name", "quoted") and self.is_next(",", ahead=at + 1):
+            while self.peek(at).kind in ("name", "quoted") and self.is_next(",", offset=at + 1):
                 at += 2
-            if not (self.peek(at).kind in ("name", "quoted") and self.is_next(")", ahead=at + 1)):
+            if not (self.peek(at).kind in ("name", "quoted") and self.is_next(")", offset=at + 1)):
                 return self._expression(power)
             at += 2
         elif first.kind not in ("name", "quoted"):
             return self._expression(power)
-        if not self.is_next("->", ahead=at):
+        if not self.is_next("->", offset=at):
             return self._expression(power)
         parameters = tuple(self.peek(n).value for n in range(at) if self.peek(n).kind in ("name", "quoted"))
         self.at += at + 1
@@ -293,7 +293,7 @@ class Parser(Cursor):
 
     def _trim(self, token: Token) -> Expression:
         """TRIM(text), TRIM(characters, text), TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)."""
-        named = self.peek().word if self.peek(1).kind != "op" or self.is_next("(", ahead=1) else ""
+        named = self.peek().word if self.peek(1).kind != "op" or self.is_next("(", offset=1) else ""
         sides = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
         function = sides.get(named, "trim")
         self.at += named in sides
@@ -326,7 +326,7 @@ class Parser(Cursor):
             self.expect("AND")
             high = self._expression(_SUFFIX)
             found = call("AND", call(">=", left, low), call("<=", left, high))
-        elif word in ("LIKE", "ILIKE") and self.is_next("ANY", "SOME", "ALL") and self.is_next("(", ahead=1):
+        elif word in ("LIKE", "ILIKE") and self.is_next("ANY", "SOME", "ALL") and self.is_next("(", offset=1):
             return self._like_several(left, word.lower(), negated)
         elif word in ("LIKE", "ILIKE", "RLIKE", "REGEXP"):
             name = {"REGEXP": "rlike"}.get(word, word.lower())
