@@ -21,10 +21,10 @@ from paimon_pyds.engine.stream.plans import PlannedChanges, digest, planned_chan
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit
 from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
-from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError, UnknownColumnError, suggest
+from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError, UnknownColumnError, suggest
 from paimon_pyds.metadata.consumers import consumer_others, write_consumer
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import PlannedFile, Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const, Predicate
@@ -151,7 +151,7 @@ class ChangeStream:
         Args:
             position: where the step begins.
             limits: how much it reads.
-            newest: where the stream ends for now, a result of this method: not to go beyond it.
+            newest: where the stream ends for now, as `newest` gives it: not to go beyond it.
 
         Raises:
             SnapshotNotFoundError: the next snapshot has expired, the table was rolled back behind the position, or it
@@ -171,6 +171,16 @@ class ChangeStream:
             return position
         self._moved_at = time.monotonic()
         return reached
+
+    def newest(self, position: StreamPosition) -> StreamPosition:
+        """The position after the newest snapshot, for the argument ``newest`` of `end`: a step that can't get there
+        raises what is in its way. Raises SnapshotNotFoundError: the table was rolled back behind the position, or
+        created anew."""
+        self._begin()
+        latest = self._history.check(position)
+        if latest < position.next:
+            return position
+        return position.after(self._store.snapshot(latest))
 
     def end_at(self, position: StreamPosition, millis: int) -> StreamPosition:
         """The position before the first snapshot that was made after a time, milliseconds since the epoch; the state
@@ -231,7 +241,7 @@ class ChangeStream:
                 break
             if delay is not None and snapshot.time_millis > time.time() * 1000 - delay:
                 break
-            misfit = self._misfit(snapshot.schema_id)
+            misfit = self._unreadable(snapshot)
             if misfit is not None:
                 if reached == position:
                     raise misfit
@@ -303,7 +313,7 @@ class ChangeStream:
             if end.last and snapshot_identity(snapshots[-1]) != end.last:
                 raise self._history.rolled_back(end, end.next - 2)
             for snapshot in snapshots:
-                if (misfit := self._misfit(snapshot.schema_id)) is not None:
+                if (misfit := self._unreadable(snapshot)) is not None:
                     raise misfit
             yield from planned_changes(
                 self._store, self._request, snapshots, changelog=self._changelog, overwrites=self._overwrites
@@ -321,7 +331,7 @@ class ChangeStream:
         return planned
 
     def _digest(self, state: PlannedChanges) -> str:
-        return digest([state], state.of[0].id, self.rows.drop)
+        return digest([state], state.of[0], self.rows.drop)
 
     def _packed(self, planned: PlannedChanges, keyed: bool) -> Iterator[tuple[Split, tuple[int, ...]]]:
         """The files in splits of about ``source.split.target-size``."""
@@ -342,15 +352,8 @@ class ChangeStream:
     def _first_snapshot(self, position: StreamPosition) -> Snapshot | None:
         """The snapshot whose state the stream starts with; None where it is not there yet."""
         if position.tag:
-            snapshot = self._store.tag(position.tag)
-        else:
-            found = self._history.following(replace(position, last=""), position.start)
-            if not found:
-                return None
-            snapshot = found[0]
-        if position.last and snapshot_identity(snapshot) != position.last:
-            raise self._history.rolled_back(position, position.start - 1)
-        return snapshot
+            return self._store.tag(position.tag)
+        return self._history.first(position)
 
     # ------------------------------------------------------------------------------------ progress
 
@@ -387,6 +390,13 @@ class ChangeStream:
         from paimon_pyds.sql.predicate.bind import bind
 
         return bind(where, self.schema.fields, timezone=self.options.zone)
+
+    def _unreadable(self, snapshot: Snapshot) -> PaimonError | None:
+        """The error for a snapshot that can't be read: for its schema, or because files are gone that it replaced."""
+        replaces = self._overwrites and self.schema.primary_keys and snapshot.commit_kind is CommitKind.OVERWRITE
+        if replaces and snapshot.id > 1 and not self._store.snapshot_exists(snapshot.id - 1):
+            return self._history.expired(snapshot.id)
+        return self._misfit(snapshot.schema_id)
 
     def _misfit(self, schema_id: int) -> SchemaError | None:
         """The error for a snapshot whose schema lacks a column that is read, or has it with another type."""

@@ -218,7 +218,7 @@ class Follow:
         if until.snapshot is not None:
             self._newest = replace(self._position, next=until.snapshot + 1, splits=0, rows=0)
         elif until.newest:
-            self._newest = self._stream.end(self._position)
+            self._newest = self._stream.newest(self._position)
         elif until.millis is not None and time.time() * 1000 > until.millis:
             self._newest = self._stream.end_at(self._position, until.millis)
         return self._newest
@@ -323,5 +323,5 @@ class _Step:
         """Identifies the files of a snapshot, or of the state."""
         if snapshot not in self._digests:
             plans = [self._of_state] if self._of_state and snapshot == self.start.start else self.plans
-            self._digests[snapshot] = digest(plans, snapshot, self._rows.drop)
+            self._digests[snapshot] = digest(plans, self._snapshots[snapshot], self._rows.drop)
         return self._digests[snapshot]

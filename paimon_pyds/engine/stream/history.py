@@ -35,6 +35,19 @@ class History:
         self._polls = 1 if is_there else self._polls + 1
         return self._checked(position, last) if is_there or looks else []
 
+    def first(self, position: StreamPosition) -> Snapshot | None:
+        """The snapshot whose state a stream starts with; None where nothing was committed. Raises as `following`."""
+        for snapshot in self.store.snapshots_among([position.start]):
+            if position.last and snapshot_identity(snapshot) != position.last:
+                raise self.rolled_back(position, position.start - 1)
+            return snapshot
+        latest = self.store.latest_snapshot_id() or 0
+        if latest >= position.start:
+            raise self.expired(position.start)
+        if position.last:
+            raise self.rolled_back(position, latest)
+        return None
+
     def between(self, position: StreamPosition, end: int) -> list[Snapshot]:
         """The snapshots from ``position.next`` to ``end``, all of them. Raises as `following`."""
         found = self._checked(position, end)
@@ -42,38 +55,50 @@ class History:
             raise self.rolled_back(position, end)
         return found
 
-    def _checked(self, position: StreamPosition, last: int | None) -> list[Snapshot]:
+    def check(self, position: StreamPosition) -> int:
+        """The number of the newest snapshot, 0 without any. Raises SnapshotNotFoundError: it was rolled back behind
+        the position, or created anew."""
         if table_identity(self.store, position.schema) != position.table:
             raise created_anew(self.store)
         latest, next_ = self.store.latest_snapshot_id() or 0, position.next
-        if next_ > latest + 1:
+        if next_ > latest + 1 or (position.plan and next_ > latest):
             raise self.rolled_back(position, latest)
         self._check_before(position)
+        return latest
+
+    def _checked(self, position: StreamPosition, last: int | None) -> list[Snapshot]:
+        latest, next_ = self.check(position), position.next
         if next_ > latest:
             return []
         try:
             return changing(self.store, next_, latest if last is None else min(last, latest), self._changelog)
         except SnapshotNotFoundError as error:
-            raise SnapshotNotFoundError(
-                f"snapshot {next_}, which the stream reads next, has expired ({error.message})",
-                path=self.store.root,
-                hint="the changes in between are lost to this stream: start a new one, with scan.mode=latest-full to "
-                "read the table again; a consumer-id, or a longer snapshot.time-retained or changelog.time-retained, "
-                "keeps what a stream still needs",
-            ) from error
+            raise self.expired(next_) from error
 
     def _check_before(self, position: StreamPosition) -> None:
-        """Compare the snapshot before the position, if it is still there, with the one that was read."""
-        if not position.last or position.reads_state:
-            return
-        for before in self.store.snapshots_among([position.next - 1]):
-            if snapshot_identity(before) != position.last:
-                raise self.rolled_back(position, before.id - 1)
+        """Compare the snapshots that were read last, where they are still there, with those of these numbers now."""
+        read = {position.next: position.plan.partition(" ")[0]}
+        if not position.reads_state:
+            read[position.next - 1] = position.last
+        for found in self.store.snapshots_among([id_ for id_, identity in read.items() if identity]):
+            if snapshot_identity(found) != read[found.id]:
+                raise self.rolled_back(position, found.id - 1)
+
+    def expired(self, id_: int) -> SnapshotNotFoundError:
+        """The error for a snapshot that has expired, or the one before it, which its overwrite needs."""
+        return SnapshotNotFoundError(
+            f"snapshot {id_}, which the stream reads next, has expired: the earliest is "
+            f"{self.store.earliest_snapshot_id()}",
+            path=self.store.root,
+            hint="the changes in between are lost to this stream: start a new one, with scan.mode=latest-full to read "
+            "the table again; a consumer-id, or a longer snapshot.time-retained or changelog.time-retained, keeps what "
+            "a stream still needs",
+        )
 
     def rolled_back(self, position: StreamPosition, to: int) -> SnapshotNotFoundError:
         """The error for a table that was rolled back, to snapshot ``to`` or before."""
         return SnapshotNotFoundError(
-            f"the stream has read snapshot {position.next - 1}, and the table was rolled back to {to} or before",
+            f"the table was rolled back to snapshot {to} or before, and the stream has read more ({position!r})",
             path=self.store.root,
             hint="what the stream gave has changes that the table no longer has: start a new one, with "
             "scan.mode=latest-full to read the table again, or with scan.snapshot-id to go on from a snapshot",

@@ -16,6 +16,7 @@ from paimon_pyds.base.zones import local_clock_ms
 from paimon_pyds.engine.scan.plan import Planner
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Additions, TableState
+from paimon_pyds.engine.stream.position import snapshot_identity
 from paimon_pyds.keys.merge.files_to_merge import highest_level
 from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, file_identities
@@ -57,15 +58,17 @@ class PlannedChanges:
             yield [file for file, number in zip(split.files, numbers, strict=False) if number == snapshot]
 
 
-def digest(plans: Iterable[PlannedChanges], snapshot: int, drop: bool) -> str:
-    """Identifies the files of a snapshot, their order, and which of their rows are given: positions inside of it count
+def digest(plans: Iterable[PlannedChanges], snapshot: Snapshot, drop: bool) -> str:
+    """Identifies a snapshot, its files in their order, and which of their rows are given: positions inside of it count
     splits and rows of just these. ``drop``: whether rows of other kinds are left out."""
     found = hashlib.sha256(str(drop).encode())
     for plan in plans:
+        if snapshot not in plan.of:
+            continue
         found.update(to_sql(plan.spec.predicate).encode())
-        for files in plan.files_by_split(snapshot):
+        for files in plan.files_by_split(snapshot.id):
             found.update("\0".join(["", *(file.name for file in files), ""]).encode())
-    return found.hexdigest()[:16]
+    return f"{snapshot_identity(snapshot)} {found.hexdigest()[:16]}"
 
 
 def planned_state(store: TableStore, request: ScanRequest, created: int) -> PlannedChanges:

@@ -32,7 +32,7 @@ class StreamPosition:
         next: the snapshot to read next. While it is ``start``, and ``first`` is ``full``, its state is being read.
         splits: how many splits of that state are done.
         rows: how many rows were given of what is being read: of the split, or of the changes of snapshot ``next``.
-        plan: identifies the files that ``splits`` and ``rows`` count in; empty where both are 0.
+        plan: identifies the snapshot and the files that ``splits`` and ``rows`` count in; empty where both are 0.
         last: identifies the snapshot before ``next``, or the one whose state is being read, so that a rollback is
             noticed; empty where it is not known.
         tag: the tag that keeps the state to read first; empty for a snapshot.

@@ -1,0 +1,19 @@
+"""A follower beside random operations on its table: see `support.stream_world`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.effort import LONG, SEED
+from support.stream_world import KINDS, play
+
+_SEQUENCES = 200 if LONG else 3
+"""Of each kind of table."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_follower_has_seen_is_the_table(tmp_path: Path, kind: str) -> None:
+    for number in range(_SEQUENCES):
+        play(tmp_path, kind, SEED + number)
