@@ -18,6 +18,8 @@ scan warehouse/shop.db/orders --top-n 'price desc, 3' --output json
 scan warehouse/shop.db/orders --snapshot 1 --out orders.parquet
 scan warehouse/shop.db/orders --output csv --null NULL --delimiter ';' | head
 scan warehouse/shop.db/orders --output csv | paimon-pyds append warehouse/shop.db/copy - --input-format csv --create --types 'price DECIMAL(10, 2)'
+follow warehouse/shop.db/orders --filter "color = 'red'" --output json --until latest
+follow warehouse/shop.db/customers --from 1 --rowkind-column kind --output csv --consumer-id copy --until latest
 count warehouse/shop.db/orders --where "color = 'red'" --how
 exists warehouse/shop.db/orders --where "color = 'red'"
 distinct warehouse/shop.db/orders color --output csv

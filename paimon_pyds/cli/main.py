@@ -18,6 +18,7 @@ import click
 
 from paimon_pyds.base.secrets import redact, visible
 from paimon_pyds.cli import (  # noqa: F401 - they add their commands to the program
+    follow_command,
     history_commands,
     index_commands,
     maintenance_commands,

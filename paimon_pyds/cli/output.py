@@ -67,16 +67,25 @@ class RowOutput:
             raise OptionError(f"can't tell the form of {self.out!r:.200}", hint="add --output csv, parquet or another")
         return form
 
-    def show(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False) -> None:
-        """Print rows. ``batches``: the rows; they are held in memory for text only, whose columns are as wide as their
-        values. ``whole``: text does not cut long values. Raises OptionError: a form that a terminal can't show."""
+    def show(
+        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False, follows: bool = False
+    ) -> None:
+        """Print rows. Raises OptionError: a form that a terminal can't show.
+
+        ``batches``: the rows; they are held in memory for text only, whose columns are as wide as their values.
+        ``whole``: text does not cut long values. ``follows``: print batches as they come, in text each by itself; and
+        leave what was written to a file, whatever ends it.
+        """
         import pyarrow as pa
 
         from paimon_pyds.cli import display
 
         form = self.form
-        with redirected(self.out):
-            if form == "text":
+        with redirected(self.out, stays=follows):
+            if form == "text" and follows:
+                for batch in batches:
+                    display.text_table(pa.Table.from_batches([batch]), whole=whole)
+            elif form == "text":
                 display.text_table(pa.Table.from_batches(batches, schema), whole=whole)
             elif form == "json":
                 for batch in batches:
@@ -98,9 +107,9 @@ def delimiter_of(given: str) -> str:
 
 
 @contextlib.contextmanager
-def redirected(out: str | None) -> Iterator[None]:
-    """Standard output is this file, where one is named; what was written of it is removed on errors.
-    Raises StorageError: the file can't be written."""
+def redirected(out: str | None, *, stays: bool = False) -> Iterator[None]:
+    """Standard output is this file, where one is named; what was written of it is removed on errors, unless it
+    ``stays``. Raises StorageError: the file can't be written."""
     if out in (None, "-"):
         yield
         return
@@ -109,7 +118,7 @@ def redirected(out: str | None) -> Iterator[None]:
         with open(out, "w", encoding="utf-8", newline="") as file, contextlib.redirect_stdout(file):
             yield
     except BaseException as error:
-        if not there:
+        if not there and not stays:
             with contextlib.suppress(OSError):
                 os.unlink(out)
         if isinstance(error, OSError) and error.filename == out:

@@ -1,5 +1,5 @@
-"""Random operations on a table, and a follower that is stopped and started beside them: what it has seen, applied in
-order, is the table."""
+"""Random operations on a table, and a follower that is stopped and started meanwhile: its changes, applied in order,
+are the table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class StreamWorld:
         return follow
 
     def read(self, most: int) -> None:
-        """Read some changes, at most so many batches, from the stored position."""
+        """Read some changes from the stored position. ``most``: batches."""
         follow = self._follow()
         for change in follow:
             self.apply(change)

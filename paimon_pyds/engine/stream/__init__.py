@@ -9,9 +9,9 @@
         for batch in split.read(): …                # Arrow, with the schema stream.arrow_schema
     stream.confirm(end)                             # once the caller has stored that it processed all up to there
 
-``stream.newest(position)`` is where a run ends that reads what is there now; ``stream.is_finished(position)`` says that
-the stream has ended (``scan.bounded.watermark``). A stream that goes on is given the position, or the ``schema_id`` of
-columns that somebody else fixed; newer snapshots are mapped to these.
+``stream.newest(position)`` is where a run ends that does not wait for later snapshots, and
+``stream.is_finished(position)`` says that the stream has ended (``scan.bounded.watermark``). A stream that goes on is
+given the position, or the ``schema_id`` of columns that somebody else fixed; newer snapshots are mapped to these.
 ``splits(…, by_bucket=True)`` gives splits that may be read side by side where rows have keys.
 
 What a snapshot brings (source: Java Paimon 1.4, class DataTableStreamScan):

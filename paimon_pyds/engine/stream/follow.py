@@ -124,13 +124,32 @@ class Follow:
         return self
 
     def __next__(self) -> Change:
-        while True:
-            change = self._advance()
-            if change is not None:
-                return self._give(change)
+        while (change := self.try_next()) is None:
             if self._ended:
                 raise StopIteration
-            time.sleep(self._pause())
+            time.sleep(self.pause)
+        return change
+
+    def try_next(self) -> Change | None:
+        """The next change if there is one now; else None, and then `ended` says whether one may come.
+
+        Raises:
+            SnapshotNotFoundError, SchemaError: as `Table.follow`.
+        """
+        change = self._advance()
+        return None if change is None else self._give(change)
+
+    @property
+    def ended(self) -> bool:
+        """Whether no change comes any more."""
+        return self._ended
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next look for a change."""
+        if self._until.millis is None:
+            return self._poll
+        return max(0.001, min(self._poll, self._until.millis / 1000 - time.time() + 0.001))
 
     def close(self) -> None:
         """Stop: files that are open are closed. The last change that was given is not confirmed to a consumer."""
@@ -158,7 +177,7 @@ class Follow:
                 return self._give(change)
             if self._ended:
                 raise StopAsyncIteration
-            await asyncio.sleep(self._pause())
+            await asyncio.sleep(self.pause)
 
     async def aclose(self) -> None:
         """The same as `close`, without blocking the event loop."""
@@ -226,11 +245,6 @@ class Follow:
     def _is_over(self, newest: StreamPosition | None) -> bool:
         reached = newest is not None and self._position.place >= newest.place
         return reached or self._stream.is_finished(self._position)
-
-    def _pause(self) -> float:
-        if self._until.millis is None:
-            return self._poll
-        return max(0.001, min(self._poll, self._until.millis / 1000 - time.time() + 0.001))
 
     def _confirm(self, position: StreamPosition, *, at_once: bool = False) -> None:
         snapshot, moment = self._confirmed

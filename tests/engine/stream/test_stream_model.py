@@ -1,4 +1,4 @@
-"""A follower beside random operations on its table: see `support.stream_world`."""
+"""A follower while random operations change its table: see `support.stream_world`."""
 
 from __future__ import annotations
 
