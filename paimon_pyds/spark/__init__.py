@@ -1,6 +1,8 @@
 """Paimon tables in Spark: the data source, and functions that take a DataFrame or a session.
 
-The only room that imports pyspark. Everything is imported on first use: Spark's planning processes pass through here.
+In: options, filters and batches of Spark. Out: its partitions, batches and commit messages. `source` is the data
+source, `reader` and `writer` its two sides, `functions` what users call; `compat` holds all differences of Spark's
+versions. The only room that imports pyspark, and no other room uses it. Everything is imported on first use.
 """
 
 from __future__ import annotations

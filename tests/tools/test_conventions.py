@@ -89,6 +89,37 @@ def test_architecture_names_modules_that_are_there() -> None:
     assert len(text.splitlines()) <= 100
 
 
+def test_rooms_say_what_goes_in_and_out_and_name_their_modules() -> None:
+    """Five lines or so in each room's docstring, of modules that are there; each folder in it has a sentence."""
+    package = Path(paimon_pyds.__file__).parent
+    for init in package.rglob("*/__init__.py"):
+        text = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+        assert len(text) >= 20, init
+        if init.parent.parent == package:
+            assert re.search(r"\bIn: .*\bOut: ", text, re.S), init
+            assert len(text.splitlines()) <= 8, init
+        below = {path.stem for path in init.parent.rglob("*")} | {path.stem for path in package.iterdir()}
+        defined = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+        for name in re.findall(r"(?<!`)`([a-z][a-z_.]*)`(?!`)", text):
+            is_module = name.split(".")[0] in below or name.startswith("paimon_pyds.")
+            last = name.rpartition(".")[2]
+            assert is_module or f"def {last}(" in defined or re.search(rf"^    {last}\b", defined, re.M), (
+                f"{init}: {name}"
+            )
+
+
+def test_contributing_names_folders_and_tests_that_are_there() -> None:
+    root = Path(paimon_pyds.__file__).parents[1]
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    places = [root, root / "paimon_pyds"]
+    paths = re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)`", text)
+    gone = [name for name in paths if not any((p / name).exists() or (p / f"{name}.py").exists() for p in places)]
+    modules = {path.stem for path in (root / "tests").rglob("*.py")}
+    models = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `\w+/` \|[^|]*\|([^|]*)\|", text, re.M)))
+    gone += [name for name in (*re.findall(r"`(test_\w+)`", text), *models) if name not in modules | {"Table"}]
+    assert gone == []
+
+
 def test_no_test_patches_a_private_constant() -> None:
     """What a test sets is an argument, or a constant that is public and has its unit in its name."""
     patched = re.compile(r'\b(?:setattr|patch|patch\.object)\(\s*(?:[\w.]+,\s*)?"(?:[\w.]+\.)?(_[A-Z][A-Z_]+)"')

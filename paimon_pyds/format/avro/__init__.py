@@ -1,1 +1,1 @@
-"""Avro data files."""
+"""Avro data files: `container` has blocks of a file, `columns` decodes their records."""
