@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
+from support.effort import SEED
+from support.stream_engine import KeyTable, state_after
 
 pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
@@ -32,7 +35,7 @@ class Query:
             query.processAllAvailable()
             query.stop()
         else:
-            assert query.awaitTermination(120)
+            assert query.awaitTermination(600)
         assert query.exception() is None
 
     def rows(self) -> list[dict[str, Any]]:
@@ -101,7 +104,7 @@ def test_a_batch_that_fails_has_the_same_rows_again(spark: Any, table: pp.Table,
         writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
         with pytest.raises(Exception, match="first attempt") if not seen.exists() else nothing():
-            query.awaitTermination(120)
+            query.awaitTermination(600)
 
     run()
     table.append(numbers(3))
@@ -130,3 +133,21 @@ def test_changes_of_a_key_table_have_their_kinds(spark: Any, path: str, tmp_path
     assert found == [("+I", 1, 1), ("+I", 2, 2), ("+U", 2, 3), ("-D", 1, 1)]
     with pytest.raises(Exception, match="row of kind -D, and its rows are read without their kinds"):
         Query(spark, path, tmp_path / "plain", scan__mode="from-snapshot", scan__snapshot_id=2).run()
+
+
+@pytest.mark.slow
+def test_a_follower_of_random_changes_has_the_table(spark: Any, path: str, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    keys = KeyTable(path, rng)
+    seen: list[dict[str, Any]] = []
+    for run in range(3):
+        for _ in range(rng.randrange(1, 5)):
+            keys.step()
+        stream = spark.readStream.format("paimon").option("rowkind-column", "kind")
+        if keys.producer == "none":
+            stream = stream.option("streaming-read-overwrite", "true")
+        writer = stream.load(path).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(lambda frame, _: seen.extend(row.asDict() for row in frame.collect()))
+        assert query.trigger(availableNow=True).start().awaitTermination(600)
+        expected = {row["id"]: row["n"] for row in keys.table.to_arrow().to_pylist()}
+        assert state_after(seen) == expected, run

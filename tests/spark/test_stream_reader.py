@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,10 +15,14 @@ import pytest
 
 import paimon_pyds as pp
 from support.effort import SEED
-from support.stream_engine import Crash, Engine
+from support.rest_catalog import TOKEN, rest_catalog
+from support.stream_engine import Crash, Engine, KeyTable, state_after
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+from paimon_pyds.spark import PaimonDataSource
 
 pytestmark = pytest.mark.smoke
-pytest.importorskip("pyspark", reason="needs pyspark")
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
 """Spark 4.2 and later."""
 WITH_LIMITS = pytest.mark.skipif(not HAS_LIMITS, reason="before Spark 4.2")
@@ -26,10 +31,6 @@ VERSIONS = pytest.mark.parametrize("old", [True, pytest.param(False, marks=WITH_
 
 def readers(path: str, **options: Any) -> Callable[[], Any]:
     """Opens readers as Spark does: a source for each query that is loaded, pickled on its way to other processes."""
-    import pickle
-
-    from paimon_pyds.spark import PaimonDataSource
-
     given = {"path": path, **{name.replace("_", "-").replace("--", "."): str(v) for name, v in options.items()}}
     source = pickle.loads(pickle.dumps(PaimonDataSource(given)))
     schema = source.schema()
@@ -130,29 +131,6 @@ def test_reading_all_that_is_there_is_not_limited(table: pp.Table) -> None:
     assert reader.latestOffset(reader.initialOffset(), datasource.ReadAllAvailable())["next"] == 3
 
 
-class KeyTable:
-    """A table with a primary key under random operations."""
-
-    def __init__(self, path: str, rng: random.Random) -> None:
-        self.rng, self.n = rng, 0
-        self.producer = rng.choice(["input", "none"])
-        options = {"bucket": str(rng.choice([-1, 1, 2])), "changelog-producer": self.producer, "write-only": "true"}
-        self.table = pp.Table.create(path, "id INT, n INT", primary_key="id", options=options)
-
-    def step(self) -> None:
-        choice = self.rng.random()
-        if choice < 0.75:
-            self.table.append([self.row(k=self.rng.choice(["+I", "+U", "-D"])) for _ in range(3)], rowkind_column="k")
-        elif choice < 0.85:
-            self.table.compact(full=True)
-        elif self.producer == "none":
-            self.table.overwrite([self.row()])
-
-    def row(self, **more: Any) -> dict[str, Any]:
-        self.n += 1
-        return {"id": self.rng.randrange(6), "n": self.n, **more}
-
-
 def test_changes_of_a_key_before_and_after_a_compaction_are_in_one_partition(tmp_path: Path) -> None:
     options = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
     table = pp.Table.create(str(tmp_path / "t"), "id INT, n INT", primary_key="id", options=options)
@@ -186,13 +164,7 @@ def test_a_model_of_a_key_table_follows_all_its_changes(tmp_path: Path, old: boo
             engine.run(crash_at=rng.choice(["", "", "planned", "read", "committed"]))
     engine.run()
     engine.run()
-    state: dict[int, int] = {}
-    for row in engine.rows():
-        if row["kind"] in ("+I", "+U"):
-            state[row["id"]] = row["n"]
-        else:
-            state.pop(row["id"], None)
-    assert state == {row["id"]: row["n"] for row in keys.table.to_arrow().to_pylist()}
+    assert state_after(engine.rows()) == {row["id"]: row["n"] for row in keys.table.to_arrow().to_pylist()}
 
 
 def test_a_consumer_follows_what_spark_has_committed(table: pp.Table) -> None:
@@ -228,6 +200,36 @@ def test_filter_columns_and_kinds(tmp_path: Path) -> None:
     dropped = Engine(readers(table.path, other_row_kinds="drop", **options), old=not HAS_LIMITS)
     dropped.run()
     assert dropped.rows() == [{"s": "a", "id": 1}, {"s": "c", "id": 3}]
+
+
+def test_tables_of_catalogs_and_branches(tmp_path: Path) -> None:
+    with rest_catalog(tmp_path / "rest") as server:
+        options = {"metastore": "rest", "uri": server.address, "token": TOKEN}
+        catalog = pp.Catalog.open(options)
+        catalog.create_database("shop")
+        table = catalog.create_table("shop.t", {"id": [1]})
+        open_reader = readers("shop.t", **options)
+        engine = Engine(open_reader, old=True)
+        engine.run()
+        table.append(numbers(2))
+        engine.run()
+        assert sorted(row["id"] for row in engine.rows()) == [1, 2]
+        reader = open_reader()
+        planned = pickle.dumps((reader, reader.partitions(reader.initialOffset(), json.loads(engine.offsets[-1]))))
+        assert TOKEN.encode() not in planned
+    plain = pp.Table.create(str(tmp_path / "wh" / "db.db" / "t"), "id INT")
+    plain.append(numbers(1))
+    plain.branches.create("b")
+    on_branch = pp.Table.open(plain.path, "b")
+    on_branch.append(numbers(7))
+    engine = Engine(readers(plain.path, branch="b"), old=True)
+    engine.run()
+    assert engine.rows() == numbers(7)
+    given = PaimonDataSource({"warehouse": str(tmp_path / "wh"), "table": "db.t"})
+    schema = given.schema()
+    engine = Engine(lambda: given.streamReader(schema), old=True)
+    engine.run()
+    assert engine.rows() == numbers(1)
 
 
 WRONG = [
@@ -274,7 +276,5 @@ def test_what_a_stream_can_not_go_on_from_is_said(table: pp.Table) -> None:
     with pytest.raises(pp.errors.SnapshotNotFoundError, match="rolled back"):
         engine.run()
     with pytest.raises(pp.errors.OptionError, match=r"rowkind-column is for spark.readStream"):
-        from paimon_pyds.spark import PaimonDataSource
-
         source = PaimonDataSource({"path": table.path, "rowkind-column": "k"})
         source.reader(source.schema())

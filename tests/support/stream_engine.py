@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
+
+import paimon_pyds as pp
 
 
 class Crash(Exception):
@@ -83,3 +86,37 @@ class Engine:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of all batches, in their order; the partitions of one backwards, as their tasks have no order."""
         return [row for number in sorted(self.batches) for part in reversed(self.batches[number]) for row in part]
+
+
+class KeyTable:
+    """A table with a primary key under random operations."""
+
+    def __init__(self, path: str, rng: random.Random) -> None:
+        self.rng, self.n = rng, 0
+        self.producer = rng.choice(["input", "none"])
+        options = {"bucket": str(rng.choice([-1, 1, 2])), "changelog-producer": self.producer, "write-only": "true"}
+        self.table = pp.Table.create(path, "id INT, n INT", primary_key="id", options=options)
+
+    def step(self) -> None:
+        choice = self.rng.random()
+        if choice < 0.75:
+            self.table.append([self.row(k=self.rng.choice(["+I", "+U", "-D"])) for _ in range(3)], rowkind_column="k")
+        elif choice < 0.85:
+            self.table.compact(full=True)
+        elif self.producer == "none":
+            self.table.overwrite([self.row()])
+
+    def row(self, **more: Any) -> dict[str, Any]:
+        self.n += 1
+        return {"id": self.rng.randrange(6), "n": self.n, **more}
+
+
+def state_after(changes: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """What changes with the columns id, n and kind make of a table without rows: n by id."""
+    state: dict[int, int] = {}
+    for row in changes:
+        if row["kind"] in ("+I", "+U"):
+            state[row["id"]] = row["n"]
+        else:
+            state.pop(row["id"], None)
+    return state

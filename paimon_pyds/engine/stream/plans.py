@@ -24,6 +24,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
 _SNAPSHOT = "snapshot"
 
@@ -167,9 +168,9 @@ class _ChangesPlanner(Planner):
 
     def manifests(self) -> list[ManifestFile]:
         listed = self.reader.changelog if self._between.changelog else self.reader.delta
+        snapshots, threads = self._between.snapshots, threads_for(self.store.io, 1)
         found: list[ManifestFile] = []
-        for snapshot in self._between.snapshots:
-            own = listed(snapshot)
+        for snapshot, own in zip(snapshots, concurrent_map(listed, snapshots, threads), strict=True):
             self._of_manifest.update(dict.fromkeys((manifest.file_name for manifest in own), snapshot.id))
             found += own
         return found
