@@ -21,6 +21,24 @@ if TYPE_CHECKING:
 
     ArrowFunction = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
 
+
+def _stream_arrow_writer() -> type:
+    """The class of stream writers that get Arrow batches; in 4.0 one of a stream that is one of Arrow batches, too: its
+    workers look at the second only. (Source: pyspark/sql/worker/write_into_data_source.py.)"""
+    from pyspark.sql import datasource
+
+    known: type | None = getattr(datasource, "DataSourceStreamArrowWriter", None)
+    if known is not None:
+        return known
+
+    class Both(datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter):  # type: ignore[misc]
+        pass
+
+    return Both
+
+
+StreamArrowWriter: type = _stream_arrow_writer()
+"""The base class of stream writers."""
 SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
 """Whether readers can be handed filters (from 4.1)."""
 

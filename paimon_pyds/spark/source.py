@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded
+    from paimon_pyds.spark.stream_writer import PaimonStreamWriter
 
 _NEEDED = ("paimon_pyds", "numpy", "pyarrow", "pyroaring", "xxhash")
 """The packages that workers need."""
@@ -131,12 +132,11 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         return open_stream_reader(schema, self._read_options(), self._loaded)
 
     @clear_errors
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raises UnsupportedError: there is no streaming write."""
-        raise UnsupportedError(
-            "tables can't be written as streams yet",
-            hint="writeStream.foreachBatch hands over DataFrames, which df.write.format('paimon') appends",
-        )
+    def streamWriter(self, schema: StructType, overwrite: bool) -> PaimonStreamWriter:
+        """A writer of micro-batches, each of which is committed once; see `paimon_pyds.spark.stream_writer`."""
+        from paimon_pyds.spark.stream_writer import open_stream_writer
+
+        return open_stream_writer(schema, self.options, overwrite=overwrite)
 
     def _read_options(self) -> ReadOptions:
         from paimon_pyds.spark.options import parse_read_options

@@ -89,13 +89,6 @@ def test_a_schema_and_the_option_columns_that_differ(spark, six):
     assert "columns names id, the schema given color" in failure(lambda: (reader.load(six.path).collect(), None)[1])
 
 
-def test_streams(spark, six, tmp_path):
-    rate = spark.readStream.format("rate").load()
-    query = rate.writeStream.format("paimon").option("path", six.path).option("checkpointLocation", str(tmp_path))
-    with pytest.raises(Exception, match="can't be written as streams yet"):
-        query.start().processAllAvailable()
-
-
 def test_options_of_streams_are_refused_when_a_batch_is_read(frames, six):
     for options, message in (
         ({"scan__mode": "compacted-full"}, "scan.mode=compacted-full can't be read"),
