@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.functions import merge as merge
     from paimon_pyds.spark.functions import update as update
     from paimon_pyds.spark.functions import write as write
+    from paimon_pyds.spark.micro_batches import foreach_batch as foreach_batch
     from paimon_pyds.spark.source import PaimonDataSource as PaimonDataSource
     from paimon_pyds.spark.source import PaimonPydsDataSource as PaimonPydsDataSource
     from paimon_pyds.spark.source import register as register
 
 _WHERE = {
     "bucket": "distribution",
+    "foreach_batch": "micro_batches",
     **dict.fromkeys(("compact", "delete", "merge", "update", "write"), "functions"),
     **dict.fromkeys(("PaimonDataSource", "PaimonPydsDataSource", "register"), "source"),
 }

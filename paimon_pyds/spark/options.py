@@ -33,7 +33,7 @@ READ = ("where", "filter", "columns", "limit", "topn", "metadata-columns", "push
 WRITE = (
     "create-if-missing", "if-exists", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
     "dynamic-partition-overwrite", "rowkind-column", "missing-columns", "operation", "operation-keys",
-    "assigned-buckets",
+    "assigned-buckets", "commit-user", "commit-identifier",
 )  # fmt: skip
 OF_STREAMS = (
     "read.stream.maxfilespertrigger", "read.stream.maxbytespertrigger", "read.stream.maxrowspertrigger",
@@ -119,6 +119,7 @@ class WriteOptions:
         dynamic: an overwrite replaces the partitions that the data has rows in.
         operation: ``delete`` or ``upsert``; None to write the rows as they are.
         keys: the columns that find the rows of an operation; None when the option was not given.
+        commit: the user and the number of the commit, by which it is made once; None where it has no name.
         assigned: the index manifest by which `paimon_pyds.spark.write` gave rows their dynamic buckets, "" for none.
             They bring them along in `BUCKET_COLUMN`. None where writers find the buckets.
         table: options of Paimon.
@@ -139,6 +140,7 @@ class WriteOptions:
     dynamic: bool = False
     operation: str | None = None
     keys: tuple[str, ...] | None = None
+    commit: tuple[str, int] | None = None
     assigned: str | None = None
     table: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
@@ -239,6 +241,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         dynamic=dynamic,
         operation=operation,
         keys=_names(given, "operation-keys"),
+        commit=_commit(given),
         assigned=given.get("assigned-buckets"),
         table=_of_paimon(given),
         storage=_of_storage(given),
@@ -270,6 +273,19 @@ def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
     if "missing-columns" in given:
         raise OptionError(f"missing-columns has no meaning for operation={operation}: new versions have all columns")
     return operation
+
+
+def _commit(given: Mapping[str, str]) -> tuple[str, int] | None:
+    if ("commit-user" in given) != ("commit-identifier" in given):
+        raise OptionError("commit-user and commit-identifier name a commit together, and one of them is missing")
+    if "commit-user" not in given:
+        return None
+    from paimon_pyds.ops.stream_writer import checked_identifier, checked_user
+
+    number = whole_number(given["commit-identifier"])
+    if number is None:
+        raise OptionError(f"commit-identifier must be a whole number, not {given['commit-identifier']!r}")
+    return checked_user(given["commit-user"]), checked_identifier(number)
 
 
 def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:

@@ -230,7 +230,7 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     if operation == "upsert":
         _check_dropped(names, columns, table.path)
     writer = PaimonRowWriter(context, operation, columns, keys, table._store.external)
-    writer.catalog = CommitCatalog.of(options)
+    writer.catalog, writer.commit_name = CommitCatalog.of(options), options.commit
     return writer
 
 

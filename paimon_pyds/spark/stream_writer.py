@@ -121,7 +121,11 @@ def open_stream_writer(schema: StructType, given: Mapping[str, str], *, overwrit
         OptionError: options that have no meaning for a stream, and what `open_writer` refuses.
     """
     options = parse_write_options({k: v for k, v in given.items() if k.lower() not in OF_STREAMS}, overwrite=overwrite)
-    refused = {"operation": options.operation, "if-exists": options.if_exists != "append"}
+    refused = {
+        "operation": options.operation,
+        "if-exists": options.if_exists != "append",
+        "commit-user": options.commit,
+    }
     for name in (name for name, is_set in refused.items() if is_set):
         raise OptionError(
             f"{name} has no meaning for a stream",

@@ -45,6 +45,7 @@ from paimon_pyds.metadata.partition import partition_predicate
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
 from paimon_pyds.ops.after_commit import after_commit
 from paimon_pyds.ops.ddl.create import unmade_on_failure, unmake
 from paimon_pyds.spark import compat
@@ -86,6 +87,8 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         """The catalog that commits, for a table of one."""
         self.made = False
         """Whether the table was made for this write."""
+        self.commit_name: tuple[str, int] | None = None
+        """The user and the number of the commit, by which it is made once."""
 
     @clear_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -103,7 +106,12 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         with removing_unpublished(partial(self._remove, received)):
             store = self._store()
             check_same_table(store, self._context.schema.id, self._context.schema_digest)
-            committed = self._publish(store, received)
+            try:
+                committed = self._publish(_named(store, self.commit_name), received)
+            except CommittedBeforeError as error:
+                _log.info("%s", error)
+                self._remove(received)
+                return
         if committed is not None:
             after_commit(store, committed, self._context.dynamic_options)
 
@@ -151,6 +159,15 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
     def _files(self) -> TableStore:
         """The same, to do with files only: it can't commit where a catalog has to."""
         return TableStore(self._context.io, self._context.root, self._context.branch, self._external)
+
+
+def _named(store: TableStore, name: tuple[str, int] | None) -> TableStore:
+    """The table, whose next commit has this name. Raises CommittedBeforeError."""
+    if name is None:
+        return store
+    once = CommitOnce(UserCommits(name[0]), name[1])
+    once.check(store, store.latest_snapshot())
+    return store.committing(once)
 
 
 class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
@@ -295,7 +312,7 @@ def _writer(
     writer = PaimonWriter(
         context, incoming, table._store.external, how, assigned=options.assigned is not None, first=first
     )
-    writer.catalog = CommitCatalog.of(options)
+    writer.catalog, writer.commit_name = CommitCatalog.of(options), options.commit
     return writer
 
 

@@ -1,0 +1,187 @@
+"""`paimon_pyds.spark.foreach_batch`: upserts, deletes and merges of micro-batches, each once."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+import paimon_pyds as pp
+from paimon_pyds.errors import OptionError
+from paimon_pyds.spark import foreach_batch
+
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
+
+COLUMNS = StructType([StructField("id", LongType()), StructField("v", StringType()), StructField("kind", StringType())])
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string()), ("kind", pa.string())])
+
+
+class Query:
+    """Files of rows with kinds, a micro-batch for each, given to a function."""
+
+    def __init__(self, spark: Any, root: Path) -> None:
+        self.spark, self.root, self.count = spark, root, 0
+        self.checkpoint = root / "checkpoint"
+        (root / "in").mkdir()
+
+    def add(self, *rows: tuple[int, str, str]) -> None:
+        self.count += 1
+        path = self.root / "in" / f"{self.count:04}.parquet"
+        columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
+        pq.write_table(pa.table(columns, schema=SCHEMA), path)
+        os.utime(path, (1_700_000_000 + self.count,) * 2)
+
+    def run(self, function: Callable[..., None], *columns: str) -> None:
+        read = self.spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+        frame = read.parquet(str(self.root / "in")).select(*(columns or ("id", "v", "kind")))
+        writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(self.checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(120)
+        assert not query.isActive
+
+    def forget(self, batch: int) -> None:
+        for path in (self.checkpoint / "commits").iterdir():
+            if path.name.lstrip(".").split(".")[0] == str(batch):
+                path.unlink()
+
+    @property
+    def id(self) -> str:
+        return str(json.loads((self.checkpoint / "metadata").read_text())["id"])
+
+
+@pytest.fixture
+def query(spark: Any, tmp_path: Path) -> Query:
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    return Query(spark, tmp_path)
+
+
+def _rows(table: pp.Table) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["v"]) for row in table.scan().to_arrow().to_pylist())
+
+
+def _names(table: pp.Table) -> list[tuple[str, int]]:
+    return [(s.commit_user, s.commit_identifier) for s in table.snapshots.list() if s.commit_kind.value != "COMPACT"]
+
+
+def test_rows_are_appended_once(query: Query, path: str) -> None:
+    function = foreach_batch(path, name="loads")
+    query.add((1, "a", "+I"), (2, "b", "+I"))
+    query.add((3, "c", "+I"))
+    query.run(function, "id", "v")
+    for _ in range(2):
+        query.forget(1)
+        query.run(function, "id", "v")
+    table = pp.Table.open(path)
+    assert _rows(table) == [(1, "a"), (2, "b"), (3, "c")]
+    assert _names(table) == [("loads", 0), ("loads", 1)]
+
+
+@pytest.mark.parametrize("options", [{"bucket": "2"}, {}])
+def test_rows_with_kinds_are_upserts_and_deletes(query: Query, path: str, options: dict[str, str]) -> None:
+    table = pp.Table.create(path, "id BIGINT, v STRING", primary_key="id", options=options)
+    function = foreach_batch(path, name="changes", rowkind_column="kind")
+    query.add((1, "a", "+I"), (2, "b", "+I"))
+    query.add((1, "a", "-D"), (2, "B", "+U"), (3, "c", "+I"))
+    query.run(function)
+    query.forget(1)
+    query.run(function)
+    assert _rows(table) == [(2, "B"), (3, "c")]
+    assert _names(table) == [("changes", 0), ("changes", 1)]
+
+
+@pytest.mark.parametrize("key", ["", "id"])
+def test_a_merge_with_clauses_is_made_once(query: Query, path: str, key: str) -> None:
+    table = pp.Table.create(path, "id BIGINT, v STRING", primary_key=key or None)
+    table.append({"id": [1, 2], "v": ["old", "old"]})
+    function = foreach_batch(
+        path,
+        name="merges",
+        on="id",
+        when_matched=[pp.Delete("source.kind = '-D'"), pp.Update({"v": "concat(target.v, source.v)"})],
+        when_not_matched=[pp.Insert({"id": "source.id", "v": "source.v"})],
+    )
+    query.add((1, "+", "+U"), (3, "new", "+I"))
+    query.add((2, "", "-D"), (1, "+", "+U"))
+    query.run(function)
+    for _ in range(2):
+        query.forget(1)
+        query.run(function)
+    assert _rows(table) == [(1, "old++"), (3, "new")]
+    assert _names(table)[1:] == [("merges", 0), ("merges", 1)]
+
+
+def test_deletes_by_key_are_made_once(query: Query, path: str) -> None:
+    table = pp.Table.create(path, "id BIGINT, v STRING")
+    table.append({"id": [1, 2, 3], "v": ["a", "b", "c"]})
+    function = foreach_batch(path, name="deletes", operation="delete", operation_keys="id")
+    query.add((2, "", ""))
+    query.run(function, "id")
+    table.append({"id": [2], "v": ["again"]})
+    query.forget(0)
+    query.run(function, "id")
+    assert _rows(table) == [(1, "a"), (2, "again"), (3, "c")]
+
+
+def test_a_key_may_move_between_partitions(query: Query, path: str) -> None:
+    table = pp.Table.create(path, "id BIGINT, v STRING", primary_key="id", partition_by="v")
+    function = foreach_batch(path, name="moves")
+    query.add((1, "a", ""), (2, "b", ""))
+    query.add((1, "b", ""))
+    query.run(function, "id", "v")
+    query.forget(1)
+    query.run(function, "id", "v")
+    assert _rows(table) == [(1, "b"), (2, "b")]
+
+
+@pytest.mark.classic
+def test_the_default_name_is_the_id_of_the_query(query: Query, path: str) -> None:
+    query.add((1, "a", "+I"))
+    query.run(foreach_batch(path), "id", "v")
+    assert _names(pp.Table.open(path)) == [(query.id, 0)]
+
+
+@pytest.mark.connect
+def test_connect_needs_a_name(query: Query, path: str) -> None:
+    query.add((1, "a", "+I"))
+    with pytest.raises(Exception, match="give foreach_batch a name"):
+        query.run(foreach_batch(path), "id", "v")
+
+
+def test_a_named_write_is_made_once(frames: Any, path: str) -> None:
+    for number, ids in ((1, "1"), (1, "1"), (2, "2"), (1, "1")):
+        frames.save(f"SELECT {ids} AS id", path, commit_user="job", commit_identifier=number)
+    table = pp.Table.open(path)
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    assert _names(table) == [("job", 1), ("job", 2)]
+    for options in ({"commit_user": "job"}, {"commit_user": "job", "commit_identifier": "x"}):
+        with pytest.raises(Exception, match="commit-identifier"):
+            frames.save("SELECT 1 AS id", path, **options)
+
+
+def test_contradictions_are_refused() -> None:
+    for given, text in (
+        ({"when_matched": "update"}, "needs on"),
+        ({"on": "id", "mode": "overwrite"}, "mode has no meaning"),
+        ({"on": "id", "rowkind_column": "k"}, "rowkind_column has no meaning"),
+        ({"mode": "ignore"}, "mode is 'append' or 'overwrite'"),
+        ({"name": " "}, "needs a user"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            foreach_batch("/t", **given)  # type: ignore[arg-type]
+
+
+def test_the_function_pickles_and_shows_no_secret() -> None:
+    function = foreach_batch("/t", name="n", storage_options={"s3.secret-key": "hunter2"})
+    assert "hunter2" not in repr(function)
+    assert pickle.loads(pickle.dumps(function)).args[0].storage == {"s3.secret-key": "hunter2"}
