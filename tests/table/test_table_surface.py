@@ -73,7 +73,7 @@ def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
         assert all((known[p].default, known[p].kind) == (ours[p].default, ours[p].kind) for p in known if p in ours)
         text = inspect.getdoc(theirs[name]) or ""
         assert all(f"\n    {p}: " in text for p in known), name
-    assert set(theirs) - set(table_calls()) == {"write", "bucket", "register"}
+    assert set(theirs) - set(table_calls()) == {"write", "bucket", "foreach_batch", "register"}
 
 
 # ------------------------------------------------------------------------------------------------------- command line
