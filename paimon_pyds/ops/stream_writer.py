@@ -170,8 +170,6 @@ class StreamWriter:
             )
         done = self._publish(number, event_time)
         self._newest = number
-        if done.snapshot_id is not None and not done.committed_before:
-            after_commit(self._store(), done.snapshot_id, self._options)
         return done
 
     def abort(self) -> None:
@@ -213,8 +211,9 @@ class StreamWriter:
             return StreamCommit(number, (last.identifier == number and last.state.id) or None, True)
         if self._batch is None:
             return StreamCommit(number)
+        store = store.committing(CommitOnce(self._commits, number, watermark))
         try:
-            snapshot = self._batch.commit(store.committing(CommitOnce(self._commits, number, watermark)))
+            snapshot = self._batch.commit(store)
         except CommitOutcomeUnknownError:
             self._unsure = number
             raise
@@ -226,7 +225,11 @@ class StreamWriter:
             self._lost = "a commit"
             raise
         self._batch = self._unsure = None
-        return StreamCommit(number, None if snapshot is None else snapshot.id)
+        if snapshot is None:
+            return StreamCommit(number)
+        self._newest = number
+        after_commit(store, snapshot.id, self._options)
+        return StreamCommit(number, snapshot.id)
 
 
 class _Batch:

@@ -91,7 +91,8 @@ class PaimonStreamWriter(compat.StreamArrowWriter):  # type: ignore[misc]
                 once.check(store, store.latest_snapshot())
                 mode = OverwriteMode() if self._overwrite else None
                 options = context.dynamic_options
-                snapshot = commit_messages(store.committing(once), written, overwrite=mode, options=options)
+                store = store.committing(once)
+                snapshot = commit_messages(store, written, overwrite=mode, options=options)
             except CommittedBeforeError:
                 _log.info("micro-batch %d is in the table already: its new files are removed", batchId)
                 self._remove(written)
