@@ -242,6 +242,8 @@ class CommitOnce:
         self.identifier = identifier
         self.watermark = watermark
         self.is_done = False
+        self.before = 0
+        """The snapshot of the user's last commit before this one; 0 for none, or where it is not known."""
         self._has_begun = False
 
     def check(self, store: TableStore, latest: Snapshot | None) -> None:
@@ -249,6 +251,7 @@ class CommitOnce:
         Raises CommittedBeforeError."""
         last = self.commits.last(store, latest)
         if last is None or last.identifier < self.identifier:
+            self.before = 0 if last is None else last.state.id
             return
         if self._has_begun:
             self.commits.withdraw(store)

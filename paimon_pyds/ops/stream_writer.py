@@ -20,7 +20,7 @@ from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, PaimonError, SchemaError
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
-from paimon_pyds.ops.after_commit import after_commit
+from paimon_pyds.ops.stream_compaction import after_stream_commit
 
 if TYPE_CHECKING:
     from paimon_pyds.engine.cross_partition.upsert import GatheredRows
@@ -228,7 +228,7 @@ class StreamWriter:
         if snapshot is None:
             return StreamCommit(number)
         self._newest = number
-        after_commit(store, snapshot.id, self._options)
+        after_stream_commit(store, snapshot.id, self._options)
         return StreamCommit(number, snapshot.id)
 
 

@@ -13,12 +13,12 @@ import sys
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource
 
-from paimon_pyds.errors import ArgumentTypeError, OptionError, UnsupportedError
+from paimon_pyds.errors import ArgumentTypeError, OptionError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors, lacks_package
 

@@ -21,7 +21,7 @@ from paimon_pyds.engine.commit.publisher import removing_unpublished
 from paimon_pyds.errors import CommitError, OptionError, PaimonError
 from paimon_pyds.metadata.commit_message import CommitMessage
 from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
-from paimon_pyds.ops.after_commit import after_commit
+from paimon_pyds.ops.stream_compaction import after_stream_commit
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.options import parse_write_options
@@ -98,7 +98,7 @@ class PaimonStreamWriter(compat.StreamArrowWriter):  # type: ignore[misc]
                 self._remove(written)
                 return
         if snapshot is not None:
-            after_commit(store, snapshot.id, options)
+            after_stream_commit(store, snapshot.id, options)
 
     @clear_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

@@ -46,8 +46,8 @@ from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
-from paimon_pyds.ops.after_commit import after_commit
 from paimon_pyds.ops.ddl.create import unmade_on_failure, unmake
+from paimon_pyds.ops.stream_compaction import after_stream_commit
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.catalogs import CommitCatalog, open_catalog, open_table, taking_back_of
@@ -107,13 +107,14 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
             store = self._store()
             check_same_table(store, self._context.schema.id, self._context.schema_digest)
             try:
-                committed = self._publish(_named(store, self.commit_name), received)
+                store = _named(store, self.commit_name)
+                committed = self._publish(store, received)
             except CommittedBeforeError as error:
                 _log.info("%s", error)
                 self._remove(received)
                 return
         if committed is not None:
-            after_commit(store, committed, self._context.dynamic_options)
+            after_stream_commit(store, committed, self._context.dynamic_options)
 
     @clear_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

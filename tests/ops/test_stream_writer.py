@@ -478,3 +478,41 @@ def test_an_overwrite_by_others_does_not_undo_what_was_committed(table: pp.Table
     table.overwrite(_rows(9))
     assert _commit(table, 1, 1).committed_before
     assert ids_of(table) == [9]
+
+
+# ---------------------------------------------------------------------------------------------------------- compaction
+
+
+@pytest.mark.parametrize("partition_by", [None, "p"])
+def test_a_stream_leaves_few_files_however_many_commits_it_makes(tmp_path: Path, partition_by: str | None) -> None:
+    table = pp.Table.create(tmp_path / "t", "id BIGINT, p INT", partition_by=partition_by)
+    with table.stream_writer(USER) as writer:
+        for number in range(100):
+            writer.write(_rows(3 * number))
+            writer.commit(number)
+    assert table.system.read("files").num_rows < 25
+    assert ids_of(table) == [3 * number for number in range(100)]
+    compactions = [s for s in table.snapshots.list() if s.commit_kind is CommitKind.COMPACT]
+    assert {s.commit_user for s in table.snapshots.list()} == {USER}
+    assert len(compactions) > 5
+
+
+def test_files_of_a_stream_are_merged_with_those_of_their_size(table: pp.Table) -> None:
+    table.append({"id": [*range(200_000)], "p": [*range(200_000)]})
+    [large] = table.system.read("files")["file_path"].to_pylist()
+    with table.stream_writer(USER) as writer:
+        for number in range(40):
+            writer.write(_rows(number))
+            writer.commit(number)
+    left = table.system.read("files")["file_path"].to_pylist()
+    assert len(left) < 15
+    assert large in left
+
+
+def test_write_only_streams_merge_nothing(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", "id BIGINT, p INT")
+    with table.stream_writer(USER, options={"write-only": True}) as writer:
+        for number in range(20):
+            writer.write(_rows(number))
+            writer.commit(number)
+    assert {s.commit_kind for s in table.snapshots.list()} == {CommitKind.APPEND}

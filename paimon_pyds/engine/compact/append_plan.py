@@ -116,7 +116,7 @@ class Plan:
         return replace(self, groups=tuple(groups))
 
 
-def _pick_rules(context: WriteContext, *, full: bool) -> PickRules:
+def _pick_rules(context: WriteContext, request: CompactOptions) -> PickRules:
     """When files are rewritten, by the options of the table and of the call."""
     options = context.options
     return PickRules(
@@ -126,7 +126,8 @@ def _pick_rules(context: WriteContext, *, full: bool) -> PickRules:
         min_files=int(options.get("compaction.min.file-num")),
         small_share=float(options.get("compaction.small-file-ratio")),
         deleted_share=float(options.get("compaction.delete-ratio-threshold")),
-        full=full,
+        full=request.full,
+        tiers=request.tiers,
         every=bool(options.get("compaction.force-rewrite-all-files")),
     )
 
@@ -149,7 +150,7 @@ def plan_compaction(
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
-    rules, clusters = _pick_rules(context, full=request.full), Clusters.of(store, context)
+    rules, clusters = _pick_rules(context, request), Clusters.of(store, context)
     sort = None if vectors_only else sort_spec(context, request.order_by, request.order)
     entries = live_in(store, schema, snapshot, request.where, "compact")
     idle: frozenset[bytes] = frozenset()
@@ -219,6 +220,8 @@ def vectors_of(store: TableStore, schema: TableSchema, snapshot: Snapshot | None
     }
 
 
+_LEAST_TIER = 64 << 10
+"""Bytes below which all files are of the same tier."""
 _BUCKET_FILES = 3
 """Files of a bucket that are worth a rewrite, at least."""
 
@@ -256,6 +259,7 @@ class PickRules:
         deleted_share: share of deleted rows above which a file is rewritten (``compaction.delete-ratio-threshold``).
         full: rewrite files that have any deleted row, and merge small ones however few there are.
         every: rewrite every file (``compaction.force-rewrite-all-files``).
+        tiers: merge small files with others of about the same size only.
     """
 
     target_size: int
@@ -266,6 +270,7 @@ class PickRules:
     deleted_share: float
     full: bool = False
     every: bool = False
+    tiers: bool = False
 
     def small(self, file: LiveFile) -> bool:
         """Whether the file is to be merged with others."""
@@ -289,10 +294,19 @@ def pick_unaware(files: Sequence[LiveFile], rules: PickRules) -> list[list[LiveF
         groups = list(_packed(picked, rules, least=2))
     else:
         marked = [file for file in picked if file.vector_file is not None]
-        plain = [file for file in picked if file.vector_file is None]
-        groups = [*_packed_by_vector_file(marked, rules), *_packed(plain, rules, least=max(2, rules.min_files))]
+        plain, least = [file for file in picked if file.vector_file is None], max(2, rules.min_files)
+        tiers = _tiers(plain) if rules.tiers else [plain]
+        groups = [*_packed_by_vector_file(marked, rules), *(g for tier in tiers for g in _packed(tier, rules, least))]
     order = {file.at: i for i, file in enumerate(files)}
     return [sorted(group, key=lambda file: order[file.at]) for group in groups]
+
+
+def _tiers(files: Sequence[LiveFile]) -> list[list[LiveFile]]:
+    """The files by size, where each tier has those up to four times as large as the last one."""
+    tiers: dict[int, list[LiveFile]] = {}
+    for file in files:
+        tiers.setdefault((max(file.size // _LEAST_TIER, 1).bit_length() - 1) // 2, []).append(file)
+    return [*tiers.values()]
 
 
 @dataclass(slots=True)

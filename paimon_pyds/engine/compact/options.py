@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CompactOptions:
-    """The arguments of `paimon_pyds.Table.compact`, which explains them."""
+    """The arguments of `paimon_pyds.Table.compact`, which explains them.
+
+    ``tiers``: in a table without buckets, merge only files of about the same size: each row is then rewritten once for
+    each tier that its file grows by, however many small files a stream adds.
+    """
 
     where: str | Predicate | None = None
     order_by: str | Sequence[str] | None = None
@@ -22,3 +26,4 @@ class CompactOptions:
     full: bool = False
     dry_run: bool = False
     options: Mapping[str, str] | None = None
+    tiers: bool = False
