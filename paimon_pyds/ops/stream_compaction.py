@@ -1,4 +1,4 @@
-"""What follows a commit of a stream: besides all that follows any commit, small files of append tables are merged.
+"""All that follows a commit of a stream: besides what follows any commit, small files of append tables are merged.
 
 A stream adds files for ever, so that a table of ten thousand micro-batches has to be read as fast as one of a hundred.
 Batches leave the merging to a call of ``table.compact``, as in Java Paimon, whose streams merge by a job of their own.

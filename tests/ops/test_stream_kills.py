@@ -1,0 +1,32 @@
+"""A stream's process is killed at random moments: the table has each row once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.effort import SEED
+from support.stream_world import KINDS, StreamWorld
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_is_there_once_whenever_a_stream_is_killed(tmp_path: Path, kind: str) -> None:
+    world = StreamWorld(tmp_path / "t", kind, SEED)
+    for number in range(6):
+        world.commit(number)
+    world.check()
+    assert world.kills
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_is_there_once_after_hundreds_of_kills(tmp_path: Path, kind: str) -> None:
+    kills = repeats = run = 0
+    while kills < 200:
+        world = StreamWorld(tmp_path / f"t{run}", kind, SEED + run)
+        for number in range(25):
+            world.commit(number)
+            world.check()
+        kills, repeats, run = kills + world.kills, repeats + world.repeats, run + 1
+    assert repeats > 20
