@@ -89,12 +89,13 @@ def test_a_catalog_whose_tables_lie_in_a_store(frames, server, tmp_path: Path):
     assert frames.ids(frames.load("shop.t", filter="p = 'b'", **options).select("id")) == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "own",
     [
-        pytest.param({"bucket": "2", "deletion-vectors.enabled": "true", "file.format": "orc"}, marks=pytest.mark.slow),
+        {"bucket": "2", "deletion-vectors.enabled": "true", "file.format": "orc"},
         {"bucket": "-1"},
-        pytest.param({"bucket": "-2"}, marks=pytest.mark.slow),
+        {"bucket": "-2"},
     ],
     ids=["fixed", "moving", "postpone"],
 )

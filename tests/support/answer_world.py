@@ -23,8 +23,8 @@ NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
 
 
 def examples(few: int) -> Any:
-    """So many tables; a shrunken seed is no smaller a case."""
-    return settings(max_examples=50 * few if LONG else few, phases=[Phase.generate])
+    """So many tables, and 100 times as many in long runs; a shrunken seed is no smaller a case."""
+    return settings(max_examples=100 * few if LONG else few, phases=[Phase.generate])
 
 
 class DeletingWorld(World):

@@ -70,7 +70,7 @@ _TABLES = {
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", _TABLES)
+@pytest.mark.parametrize("kind", _TABLES if LONG else ["partitions", "any partition"])
 def test_processes_that_append_to_the_same_keys_all_land(tmp_path: Path, kind: str) -> None:
     key, by, options = _TABLES[kind]
     retries = {"commit.max-retries": "100"}

@@ -14,6 +14,7 @@ import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from support.effort import LONG
 from support.executors import Pickling
 from support.oracle import Oracle, requires_java_oracle
 from support.races import race
@@ -54,7 +55,7 @@ def _state(table: pp.Table) -> dict[int, int]:
 def test_rows_go_and_their_keys_may_come_again(tmp_path: Path, layout: str) -> None:
     pick = random.Random(layout)
     table, model = _table(tmp_path / "t", **_LAYOUTS[layout]), dict[int, int]()
-    for _ in range(6):
+    for _ in range(12 if LONG else 3):
         rows = {pick.randrange(30): pick.randrange(10) for _ in range(12)}
         table.append(_data(rows))
         model = {**rows, **model}

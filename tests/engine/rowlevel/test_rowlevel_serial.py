@@ -30,7 +30,7 @@ _MODES: dict[str, dict[str, str]] = {
     "buckets": _VECTORS | {"bucket": "2", "bucket-key": "id"},
     "small index files": _VECTORS | {"deletion-vector.index-file.target-size": "1 b"},
 }
-_ROUNDS = 14 if LONG else 6
+_ROUNDS = 14 if LONG else 4
 Row = tuple[int, int, int]
 Told = tuple[int, str, Any]
 """A snapshot, and what published it: the name of an operation and its argument."""

@@ -19,6 +19,7 @@ from paimon_pyds.engine.write.writer import TableWriter
 from paimon_pyds.errors import SchemaError, StorageError
 from paimon_pyds.metadata.commit_message import CommitMessage
 from paimon_pyds.metadata.manifest import DataFile
+from support.effort import LONG
 from support.strategies import tables
 
 ONE_BY_ONE, TOGETHER = 0, 1_000
@@ -73,7 +74,7 @@ def _compare(table: pp.Table, rows: pa.Table, options: Mapping[str, str]) -> Non
 @given(data=st.data(), file_format=st.sampled_from(["parquet", "parquet", "orc", "avro"]), dense=st.booleans())
 @settings(
     deadline=None,
-    max_examples=25,
+    max_examples=500 if LONG else 8,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.generate],
 )
@@ -103,7 +104,7 @@ def test_appended_rows(
 )
 @settings(
     deadline=None,
-    max_examples=25,
+    max_examples=500 if LONG else 8,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.generate],
 )

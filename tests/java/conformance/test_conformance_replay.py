@@ -22,7 +22,7 @@ from support.values import PER_SECOND, arrow_rows, dumps, expected_lines, in_ord
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-FILTERS = 25
+FILTERS = 8
 """Filters asked of each table: Java evaluates them with our statistics and indexes."""
 
 FILE_KEYS = ("partition", "bucket", "totalBuckets", "level", "rowCount", "schemaId", "deleteRowCount", "fileSource")

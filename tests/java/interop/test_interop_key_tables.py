@@ -55,7 +55,7 @@ def test_java_and_we_write_to_a_table_in_turn(oracle: Oracle, tmp_path: Path) ->
             batch.create(tmp_path, f"db.{name}_java", SCHEMA, primary_keys=["k"], options=options)
     for name in ENGINES:
         tables[name] = pp.Table.open(tmp_path / "db.db" / name)
-    for turn in range(6):
+    for turn in range(4):
         written = {name: random_rows(random) for name in ENGINES}
         # Java 1.4 leaves out the order when it merges the versions of one write; later versions don't.
         descending = written["sequence_descending"]

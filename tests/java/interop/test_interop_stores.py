@@ -13,6 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from support import servers
+from support.effort import sampled
 from support.oracle import Oracle, requires_java_oracle
 from support.s3_server import Server, serving
 
@@ -104,7 +105,7 @@ def test_java_and_rust_read_and_write_on_s3(java: Java, server: Server, keyed: b
     assert catalog.tables("shop") == ["u"]
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("format_", sampled(["parquet", "orc", "avro"], 1))
 def test_java_reads_what_maintenance_leaves_in_a_store(java: Java, server: Server, format_: str) -> None:
     root = server.bucket()
     options = {**server.options(), "warehouse": f"{root}/wh"}
