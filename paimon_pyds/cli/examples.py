@@ -89,7 +89,7 @@ maintenance expire-partitions warehouse/shop.db/orders --option 'partition.expir
 maintenance mark-partitions-done warehouse/shop.db/orders day=2026-11-22
 maintenance rescale warehouse/shop.db/customers 8 --dry-run
 maintenance purge warehouse/shop.db/orders --named-states --dry-run
-drop-partitions warehouse/shop.db/orders --where "day < '2020-01-01'" --dry-run
+maintenance drop-partitions warehouse/shop.db/orders --where "day < '2020-01-01'" --dry-run
 truncate warehouse/shop.db/orders --dry-run
 tables warehouse
 tables warehouse --database shop --output json

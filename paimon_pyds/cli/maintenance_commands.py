@@ -149,6 +149,17 @@ def maintenance_expire_partitions(at: Target, dry_run: bool) -> None:
 
 @command(
     maintenance,
+    p.where("a condition on partition columns, such as \"day < '2026-01-01'\"", required=True),
+    p.confirmed_removal,
+    options=True,
+)
+def maintenance_drop_partitions(at: Target, where: str, **how: bool) -> None:
+    """Delete the rows of some partitions; older snapshots still have them."""
+    at.remove("drop partitions of", partial(at.table.maintenance.drop_partitions, where, options=at.options), **how)
+
+
+@command(
+    maintenance,
     p.argument("partitions", "a partition, such as day=2026-01-31,hour=7", nargs=-1, required=True,
                metavar="KEY=VALUE..."),
     p.dry_run("only show the directories"),

@@ -193,7 +193,7 @@ def describe(at: Target, all_options: bool) -> None:
 
     table = at.table
     schema, snapshot = table.schema, table.snapshots.latest()
-    options = [o for o in table.describe_options().to_pylist() if all_options or o["set"]]
+    options = [o for o in table.system.describe_options().to_pylist() if all_options or o["set"]]
     if at.output == "text":
         show.describe(table, options)
         return

@@ -1,5 +1,5 @@
 """The commands that write rows: ``append``, ``overwrite``, ``delete``, ``update``, ``merge``, ``compact``,
-``truncate`` and ``drop-partitions``."""
+``truncate``."""
 
 from __future__ import annotations
 
@@ -247,14 +247,3 @@ def compact(at: Target, full: bool, **given: Any) -> None:
 def truncate(at: Target, **how: bool) -> None:
     """Delete all rows; older snapshots still have them."""
     at.remove("truncate", partial(at.table.truncate, options=at.options), **how)
-
-
-@command(
-    program,
-    p.where("a condition on partition columns, such as \"day < '2026-01-01'\"", required=True),
-    p.confirmed_removal,
-    options=True,
-)
-def drop_partitions(at: Target, where: str, **how: bool) -> None:
-    """Delete the rows of some partitions; older snapshots still have them."""
-    at.remove("drop partitions of", partial(at.table.drop_partitions, where, options=at.options), **how)

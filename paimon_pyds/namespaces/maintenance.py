@@ -366,6 +366,40 @@ class Maintenance(Namespace):
             self._maintain(self._store.latest_snapshot_id() if gone else None, options)
         return summary
 
+    def drop_partitions(
+        self,
+        where: Filter | Mapping[str, Any] | Sequence[Mapping[str, Any]] = None,
+        *,
+        options: OptionValues | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        filter: Filter = None,
+    ) -> RemovalSummary:
+        """Delete the rows of some partitions, as one snapshot; older snapshots still have them.
+
+        Args:
+            where: a condition on partition columns, such as ``"day < '2026-01-01'"``, or values of some or all of
+                these, such as ``[{"day": "2026-01-31"}]``, where None is NULL. It has to be given.
+            options: table options for this run.
+            dry_run: only report what would go, and change nothing; False by default.
+            progress: as for `Table.append`.
+            filter: another name for ``where``.
+
+        Returns:
+            What left the newest state, as for `Table.truncate`.
+
+        Raises:
+            OptionError: the table has no partitions, no condition, or one on other columns.
+            CommitError: not published.
+        """
+        from paimon_pyds.ops.maintenance.drop_partitions import drop_partitions
+
+        where = one_condition(where, filter)
+        with shown("drop partitions", progress):
+            summary, snapshot = drop_partitions(self._store, where, option_texts(options), dry_run=dry_run)
+            self._maintain(None if snapshot is None else snapshot.id, options)
+        return summary
+
     def mark_partitions_done(
         self,
         partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]],

@@ -108,3 +108,9 @@ class System(Namespace):
         from paimon_pyds.ops.system.row_changes import Binlog
 
         return Binlog(self._table.scan(options=options), columns)
+
+    def describe_options(self) -> pa.Table:
+        """Every option with its value, default, and whether it is honoured, ignorable or refused."""
+        from paimon_pyds.base.options import describe_options
+
+        return describe_options(self._table.schema)

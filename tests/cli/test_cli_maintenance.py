@@ -58,8 +58,10 @@ def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(run("maintenance", "mark-partitions-done", path, "p=2020-01-01", "--output", "json")) == [
         "p=2020-01-01"
     ]
-    assert "  p=2020-01-01\n" in run("drop-partitions", path, "--where", "p = '2020-01-01'", "--dry-run")
-    assert run("drop-partitions", path, "--where", "p = 'other'", "--yes").startswith("nothing removed in")
+    assert "  p=2020-01-01\n" in run("maintenance", "drop-partitions", path, "--where", "p = '2020-01-01'", "--dry-run")
+    assert run("maintenance", "drop-partitions", path, "--where", "p = 'other'", "--yes").startswith(
+        "nothing removed in"
+    )
     assert run("truncate", path, "--dry-run").startswith("1 partition, 4 data files")
     run("maintenance", "expire-partitions", path, *age)
     assert table.count() == 0

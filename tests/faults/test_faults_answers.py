@@ -27,7 +27,7 @@ CALLS: dict[str, Callable[[pp.Catalog], Any]] = {
     "tables": lambda c: c.tables("shop"),
     "exists": lambda c: (c.exists("shop.t"), c.exists("shop.none")),
     "read": lambda c: c.table("shop.t").scan().to_arrow().num_rows,
-    "describe": lambda c: (c.table("shop.t").describe_options(), repr(c.table("shop.t"))),
+    "describe": lambda c: (c.table("shop.t").system.describe_options(), repr(c.table("shop.t"))),
     "system": lambda c: (c.system.read("tables"), c.system.read("all_table_options")),
     "append": lambda c: c.table("shop.t").append(pa.table({"id": [9], "s": ["x"]}, SCHEMA)),
     "delete": lambda c: c.table("shop.t").delete("id = 1"),

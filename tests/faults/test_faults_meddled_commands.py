@@ -45,7 +45,7 @@ COMMANDS = [
     merge T --source W/rows.parquet --on id --when-matched delete
     compact T --full
     truncate T --yes
-    drop-partitions T --where p='a' --yes
+    maintenance drop-partitions T --where p='a' --yes
     tags list T
     tags create T new
     tags delete T early --yes

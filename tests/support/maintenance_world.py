@@ -170,7 +170,7 @@ class World:
             case "truncate":
                 table.truncate()
             case "drop partition":
-                table.drop_partitions([{"p": rng.randrange(2)}])
+                table.maintenance.drop_partitions([{"p": rng.randrange(2)}])
             case "compact manifests":
                 table.maintenance.compact_manifests()
             case "analyze":

@@ -119,7 +119,7 @@ READS: dict[str, Call] = {
 LOOKS: dict[str, Call] = {
     name: _on_table(call)
     for name, call in {
-        "describe": lambda t: (t.describe_options(), t.schema, t.arrow_schema, t.options, t.partition_by),
+        "describe": lambda t: (t.system.describe_options(), t.schema, t.arrow_schema, t.options, t.partition_by),
         "states": lambda t: (t.snapshots.list(), t.snapshots.latest(), t.tags.list(), t.branches.list()),
         "readers and statistics": lambda t: (t.maintenance.consumers(), t.maintenance.statistics()),
         "named states": lambda t: (
@@ -191,7 +191,7 @@ CHANGES: dict[str, Call] = {
             options={"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"}
         ),
         "truncate": lambda t: t.truncate(),
-        "drop partitions": lambda t: t.drop_partitions({"p": "a"}),
+        "drop partitions": lambda t: t.maintenance.drop_partitions({"p": "a"}),
         "mark done": lambda t: t.maintenance.mark_partitions_done([{"p": "a"}]),
         "compact manifests": lambda t: t.maintenance.compact_manifests(),
         "analyze": lambda t: t.maintenance.analyze(["v"]),

@@ -74,7 +74,7 @@ REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "appended text of pandas": lambda t: t.append(_objects(["a", HALF])),
     "merged row": lambda t: t.merge([{"id": 1, "s": HALF}], ["id"], when_matched="update"),
     "key that is looked up": lambda t: _other(t, primary_key=["s"]).lookup(HALF),
-    "partition that is dropped": lambda t: _other(t, partition_by=["s"]).drop_partitions([{"s": HALF}]),
+    "partition that is dropped": lambda t: _other(t, partition_by=["s"]).maintenance.drop_partitions([{"s": HALF}]),
     "partition that is overwritten": lambda t: _other(t, partition_by=["s"]).overwrite(ROWS, {"s": HALF}),
     "partition that is done": lambda t: _other(t, partition_by=["s"]).maintenance.mark_partitions_done([{"s": HALF}]),
     "digits of an option": lambda t: t.append(ROWS, options={"target-file-size": 10**5_000}),

@@ -68,8 +68,8 @@ def compact_written(
 
 
 def _written_buckets(store: TableStore, since: int, committed: int) -> set[PartitionBucket]:
-    """The buckets that the snapshots of commits added files to. Of a compaction that a commit brought along, the rows
-    are in the snapshot before it. Expired ones are left to the next write."""
+    """The buckets that the snapshots of commits added rows to; files above level 0 are merged already. Where a commit
+    brought a compaction along, the rows are in the snapshot before it. Expired ones are left to the next write."""
     last = snapshot_committed(store, committed)
     before = store.snapshots_among(range(since + 1, committed))
     if last.commit_kind is CommitKind.COMPACT and since and not before:
@@ -80,7 +80,7 @@ def _written_buckets(store: TableStore, since: int, committed: int) -> set[Parti
             continue
         with suppress(SnapshotNotFoundError):
             added = reader.added(reader.delta(snapshot), RUN_COLUMNS)  # those that `due_buckets` reads
-            added = added.filter(pc.greater_equal(added["bucket"], 0))
+            added = added.filter(pc.and_(pc.greater_equal(added["bucket"], 0), pc.equal(added["level"], 0)))
             written.update(map(PartitionBucket, *(added[name].to_pylist() for name in ("partition", "bucket"))))
     return written
 

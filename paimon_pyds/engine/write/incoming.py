@@ -27,7 +27,7 @@ def check_columns(schema: pa.Schema | None, context: WriteContext) -> None:
         [] if schema is None else [name for name in schema.names if name != context.raw_options.get(ROW_KIND_COLUMN)]
     )
     if not names:
-        hint = "give them, such as [] for each; table.truncate() and drop_partitions() take rows away"
+        hint = "give them, such as [] for each; table.truncate() takes rows away"
         raise SchemaError(
             "the data has no columns: an overwrite with it would only delete rows", path=context.root, hint=hint
         )

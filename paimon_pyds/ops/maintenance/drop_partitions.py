@@ -49,7 +49,7 @@ def truncate(
 def drop_partitions(
     store: TableStore, where: Any, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[RemovalSummary, Snapshot | None]:
-    """Delete the rows of partitions; otherwise as `truncate`. ``where``: what `paimon_pyds.Table.drop_partitions`
+    """Delete the rows of partitions; otherwise as `truncate`. ``where``: what `table.maintenance.drop_partitions`
     takes.
     Raises OptionError: a table without partitions, no condition, or one on other columns."""
     schema = store.latest_schema()

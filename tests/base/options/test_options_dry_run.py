@@ -22,7 +22,8 @@ from paimon_pyds.ops.migration.migrate import migrate
 from support.surface import catalog_calls, spark_calls, table_calls
 
 CALLS = [
-    "compact", "truncate", "drop_partitions", "migrate", "tags.create", "tags.rename", "tags.delete", "tags.expire",
+    "compact", "truncate", "maintenance.drop_partitions", "migrate", "tags.create", "tags.rename", "tags.delete",
+    "tags.expire",
     "tags.create_due", "branches.create", "branches.rename", "branches.delete", "branches.fast_forward",
     "snapshots.expire", "snapshots.rollback", "snapshots.expire_changelogs", "maintenance.rescale",
     "maintenance.reset_consumer", "maintenance.clear_consumers", "maintenance.expire_partitions",
@@ -33,7 +34,8 @@ CALLS = [
 """What does a dry run in Python; the command has the same name."""
 COMMANDS = [name.replace(".", " ").replace("_", "-") for name in CALLS]
 ASKING = (
-    "maintenance purge", "truncate", "drop-partitions", "snapshots rollback", "tags delete", "branches delete",
+    "maintenance purge", "truncate", "maintenance drop-partitions", "snapshots rollback", "tags delete",
+    "branches delete",
     "branches fast-forward", "maintenance remove-orphan-files", "maintenance remove-unexisting-files", "drop",
     "drop-database",
 )  # fmt: skip
@@ -89,7 +91,7 @@ def _files(table: pp.Table) -> list[str]:
 
 
 GIVEN: dict[str, list[str]] = {
-    "maintenance purge": ["--named-states"], "drop-partitions": ["--where", "p = 1"],
+    "maintenance purge": ["--named-states"], "maintenance drop-partitions": ["--where", "p = 1"],
     "snapshots rollback": ["--snapshot", "1"], "tags delete": ["second"], "branches delete": ["c"],
     "branches fast-forward": ["b"], "maintenance remove-orphan-files": ["--older-than", "0 s"],
 }  # fmt: skip
@@ -140,11 +142,11 @@ def test_yes_goes_on_without_a_question(command: str, tmp_path: Path, monkeypatc
 
 def test_rows_that_leave_the_newest_state_stay_in_older_snapshots(tmp_path: Path) -> None:
     table = _world(tmp_path)
-    planned = table.drop_partitions("p = 1", dry_run=True)
+    planned = table.maintenance.drop_partitions("p = 1", dry_run=True)
     text = "1 partition, 2 data files ({}) {} the newest state, {} older snapshots keep their rows, in 0."
     size = human_bytes(planned.bytes)
     assert repr(planned).startswith(f"RemovalSummary: {text.format(size, 'would leave', 2)}")
-    done = table.drop_partitions("p = 1")
+    done = table.maintenance.drop_partitions("p = 1")
     assert (done.older_snapshots, done.data_files, done.partitions) == (2, 2, ("p=1",))
     assert repr(done).startswith(f"RemovalSummary: {text.format(size, 'left', 2)}")
     assert (table.count(), table.scan(snapshot=2).count()) == (1, 3)

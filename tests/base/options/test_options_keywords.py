@@ -25,7 +25,7 @@ TRIED = ("index.cost", "index.advise", "index.advise_partition")
 CALLS: dict[str, tuple[Any, ...]] = {
     "count": (), "exists": (), "distinct": ("id",), "min": ("id",), "max": ("id",), "sum": ("id",), "top_n": ("id, 9",),
     "scan": (), "explain": (), "lookup": (), "delete": (), "update": ({"id": "id + 1"},), "compact": (),
-    "drop_partitions": (), "index.build": (), "index.layout": (), "index.dump": (), "index.verify": (),
+    "maintenance.drop_partitions": (), "index.build": (), "index.layout": (), "index.dump": (), "index.verify": (),
     "maintenance.rescale": (4,), "maintenance.clone": (), "system.audit_log": (), "system.read": ("files",),
     "system.scan": ("files",),
 }  # fmt: skip
@@ -57,7 +57,7 @@ def test_conditions_are_named_where_everywhere() -> None:
     assert not [name for name, call in found.items() if "filter" in _names(call) and "where" not in _names(call)]
     takes = {name for name, call in found.items() if "where" in _names(call)}
     assert {name.removeprefix("Table.") for name in takes if name.startswith("Table.")} == {
-        *CALLS, *TRIED, "index.evaluate",
+        *CALLS, *TRIED, "index.evaluate", "follow",
     } - {"lookup"}  # fmt: skip
     assert {name for name in takes if not name.startswith("Table.")} == {
         "Catalog.system.read", "Catalog.system.scan", "spark.compact", "spark.delete", "spark.update",
@@ -100,7 +100,7 @@ def test_filter_is_another_name_for_where(name: str, tmp_path: Path) -> None:
     condition = "level < 0" if name in ("system.read", "system.scan") else "p = 9"
     found = called("1", where=condition)
     assert found == called("2", filter=condition)
-    if name not in ("delete", "drop_partitions"):  # which need one
+    if name not in ("delete", "maintenance.drop_partitions"):  # which need one
         assert found != called("3")
     with pytest.raises(pp.errors.OptionError, match="where and filter are two names of one condition"):
         called("5", where=condition, filter=condition)
@@ -117,18 +117,19 @@ def test_a_catalog_takes_both_names(tmp_path: Path) -> None:
         catalog.system.read("sys.tables", "table_name = 'a'", filter="table_name = 'a'")
 
 
-@pytest.mark.parametrize("call", ["delete", "drop_partitions"])
+@pytest.mark.parametrize("call", ["delete", "maintenance.drop_partitions"])
 def test_what_removes_rows_needs_a_condition(call: str, tmp_path: Path) -> None:
     table = _table(tmp_path)
     with pytest.raises(pp.errors.OptionError, match="condition"):
-        getattr(table, call)()
+        attrgetter(call)(table)()
     assert table.count() == 4
 
 
 COMMANDS = [
     "scan T", "count T", "exists T", "distinct T id", "min T id", "max T id", "sum T id", "explain T", "index layout T",
     "system read T files", "delete T", "update T --set id=7", "compact T", "maintenance rescale T 4",
-    "maintenance clone T COPY", "drop-partitions T --yes", "index dump T", "index verify T", "index build T",
+    "maintenance clone T COPY", "maintenance drop-partitions T --yes", "index dump T", "index verify T",
+    "index build T",
 ]  # fmt: skip
 
 

@@ -226,7 +226,11 @@ def _all_answers(table: pp.Table) -> Iterator[Any]:
         table.branches.list(),
         table.arrow_schema,
     )
-    yield from (table.describe_options().to_pylist(), table.write_context(), table.write_context({"bucket": "-1"}))
+    yield from (
+        table.system.describe_options().to_pylist(),
+        table.write_context(),
+        table.write_context({"bucket": "-1"}),
+    )
     yield from (table.write_context().options, table.write_context().paths, scan, scan.plan(), scan.plan().spec)
     yield from (list(scan.plan().splits), scan.to_arrow().to_pylist(), scan.request)
     for analyze in (False, True):
@@ -330,7 +334,7 @@ def test_lookups_show_no_secret(tmp_path: Path) -> None:
 def test_tables_of_others_keep_secrets_until_they_are_unset(java_table: pp.Table) -> None:
     before = dict(java_table.options)
     assert before["password"] == CANARY
-    described = {row["key"]: row for row in java_table.describe_options().to_pylist()}
+    described = {row["key"]: row for row in java_table.system.describe_options().to_pylist()}
     assert described["password"]["value"] == "***" and "unset it" in described["password"]["why"]
     assert dict(java_table.alter(set_options={"target-file-size": "1 gb"}).options) == before | {
         "target-file-size": "1 gb"

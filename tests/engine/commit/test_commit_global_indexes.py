@@ -73,7 +73,7 @@ _REWRITTEN: dict[str, tuple[dict[str, str], Callable[[pp.Table], object]]] = {
     "update by vectors": (_VECTORS, lambda t: t.update({"v": "'new'"}, "id = 11")),
     "merge": (_VECTORS, lambda t: t.merge(_rows(11), on=["p", "id"], when_matched="update")),
     "compact": ({}, lambda t: t.compact("p = 1", full=True)),
-    "drop": ({}, lambda t: t.drop_partitions([{"p": 1}])),
+    "drop": ({}, lambda t: t.maintenance.drop_partitions([{"p": 1}])),
     "overwrite": ({}, lambda t: t.overwrite(_rows(201), partition={"p": 1})),
 }
 

@@ -76,7 +76,7 @@ def test_partitions_are_named_as_columns_are_anywhere(table: pp.Table) -> None:
     table.append(_rows(("a", 1, 1), ("b", 1, 3)))
     table.overwrite(_rows(("a", 7, 9)), partition={"P": "a"})
     assert _content(table) == [("a", 7, 9), ("b", 1, 3)]
-    table.drop_partitions({"P": "b", "Q": 1})
+    table.maintenance.drop_partitions({"P": "b", "Q": 1})
     assert _content(table) == [("a", 7, 9)]
     with pytest.raises(OptionError, match="'p' is named twice"):
         table.overwrite(_rows(), partition={"p": "a", "P": "a"})

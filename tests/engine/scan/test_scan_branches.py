@@ -139,7 +139,7 @@ def test_an_option_leads_no_writer_to_a_branch(tmp_path: Path) -> None:
         "compact": lambda: table.compact(full=True, options=other),
         "compact_manifests": lambda: table.maintenance.compact_manifests(options=other),
         "truncate": lambda: table.truncate(options=other),
-        "drop_partitions": lambda: table.drop_partitions([{"p": 1}], options=other),
+        "drop_partitions": lambda: table.maintenance.drop_partitions([{"p": 1}], options=other),
         "analyze": lambda: table.maintenance.analyze(options=other),
         "expire_snapshots": lambda: table.snapshots.expire(retain_max=1, retain_min=1, options=other),
         "expire_partitions": lambda: table.maintenance.expire_partitions(

@@ -79,7 +79,7 @@ def test_the_table_is_answered_and_looked_after(tmp_path: Path, key: list[str] |
     assert pp.Table.open(table.path, branch="b").scan(columns=_KNOWN).to_arrow().num_rows == 30
     table.maintenance.clone(tmp_path / "copy")
     assert pp.Table.open(tmp_path / "copy").count() == 30
-    table.drop_partitions([{"p": 1}])
+    table.maintenance.drop_partitions([{"p": 1}])
     assert table.count() == 15
     table.snapshots.expire(retain_max=1)
     table.maintenance.remove_orphan_files("0 s", dry_run=False)

@@ -57,7 +57,7 @@ def test_tables_of_either_client(catalog: Catalog, server: JavaRestCatalog) -> N
         "{{p=__DEFAULT_PARTITION__}=1 rows, 1 files, {p=a}=1 rows, 1 files, {p=b}=2 rows, 2 files, "
         "{p=c}=1 rows, 1 files}"
     )  # fmt: skip
-    table.drop_partitions([{"p": "a"}, {"p": "c"}])
+    table.maintenance.drop_partitions([{"p": "a"}, {"p": "c"}])
     table.delete("id = 2")
     assert server.java("partitions", "d.ours") == ("{{p=__DEFAULT_PARTITION__}=1 rows, 1 files, {p=b}=1 rows, 1 files}")
     assert server.java("read", "d.ours") == "3,b;5,"

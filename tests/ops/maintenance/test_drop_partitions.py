@@ -50,9 +50,9 @@ def table(tmp_path: Path) -> pp.Table:
 )
 def test_partitions_that_are_named(table: pp.Table, which: Any, left: list[int]) -> None:
     before = ids_of(table)
-    planned = table.drop_partitions(which, dry_run=True)
+    planned = table.maintenance.drop_partitions(which, dry_run=True)
     assert ids_of(table) == before
-    summary = table.drop_partitions(which)
+    summary = table.maintenance.drop_partitions(which)
     assert ids_of(table) == left
     assert (summary.partitions, summary.data_files, summary.bytes) == (
         planned.partitions, planned.data_files, planned.bytes,
@@ -96,14 +96,14 @@ def test_truncate(tmp_path: Path, key: list[str]) -> None:
 )
 def test_what_is_refused(table: pp.Table, which: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        table.drop_partitions(which)
+        table.maintenance.drop_partitions(which)
     assert len(table.snapshots.list()) == 2
 
 
 def test_tables_without_partitions(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA)
     with pytest.raises(OptionError, match=r"no partitions.*truncate"):
-        table.drop_partitions("day = '2026-01-01'")
+        table.maintenance.drop_partitions("day = '2026-01-01'")
     with pytest.raises(OptionError, match="partitions to mark"):
         table.maintenance.mark_partitions_done([{}])
 
@@ -117,7 +117,7 @@ def test_rows_that_come_meanwhile(table: pp.Table, monkeypatch: pytest.MonkeyPat
         return commit(*arguments)
 
     monkeypatch.setattr(module, "commit", late)
-    assert table.drop_partitions({"day": "2026-01-01"}).data_files == 4
+    assert table.maintenance.drop_partitions({"day": "2026-01-01"}).data_files == 4
     monkeypatch.setattr(module, "commit", commit)
     assert 12 not in ids_of(table)
     assert 13 in ids_of(table)
@@ -195,7 +195,7 @@ def test_java_reads_and_writes_on(oracle: Oracle, tmp_path: Path) -> None:
     table = pp.Table.create(path, _SCHEMA, partition_by=["day", "p"], options={"deletion-vectors.enabled": "true"})
     _append(table, *range(12))
     table.delete("id IN (3, 4)")
-    table.drop_partitions("p = 'p1'")
+    table.maintenance.drop_partitions("p = 'p1'")
     table.maintenance.mark_partitions_done({"day": _DAYS[0], "p": "p0"})
     with oracle.batch() as batch:
         dropped = batch.read(tmp_path, "db.t")

@@ -91,7 +91,7 @@ def test_every_other_operation(tmp_path: Path, key: list[str] | None, options: d
         lambda: table.tags.create("z", 2, retain="1 d"),
         lambda: table.snapshots.rollback("z"),
         lambda: table.maintenance.repair(),
-        lambda: table.drop_partitions([{"p": 1}]),
+        lambda: table.maintenance.drop_partitions([{"p": 1}]),
         lambda: table.branches.fast_forward("b"),
     ):
         operation()
