@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -161,7 +162,7 @@ class _Prefetcher(Generic[_T]):
         if len(self.streams) == 1:
             return
         for stream in self.streams:
-            if stream.thread is None and not stream.done and not stream.start():
+            if not stream.on_thread and not stream.done and not stream.start():
                 return
 
 
@@ -172,7 +173,7 @@ class _Stream(Generic[_T]):
     prefetcher: _Prefetcher[_T]
     source: _Source[_T]
     ready: deque[_T] = field(default_factory=deque)
-    thread: threading.Thread | None = None
+    on_thread: bool = False
     error: BaseException | None = None
     done: bool = False
 
@@ -181,11 +182,11 @@ class _Stream(Generic[_T]):
         permits = self.prefetcher.permits
         if permits is not None and not permits.acquire(blocking=False):
             return False
-        self.thread = threading.Thread(target=self._fill, name="paimon-prefetch", daemon=True)
+        self.on_thread = True
         try:
-            self.thread.start()
+            _run_on_thread(self._fill)
         except BaseException:
-            self.thread = None
+            self.on_thread = False
             if permits is not None:
                 permits.release()
             raise
@@ -194,7 +195,7 @@ class _Stream(Generic[_T]):
     def items(self) -> Iterator[_T]:
         owner = self.prefetcher
         while True:
-            if self.thread is None:
+            if not self.on_thread:
                 try:
                     item = next(self.source)
                 except StopIteration:
@@ -213,10 +214,11 @@ class _Stream(Generic[_T]):
             raise self.error
 
     def stop(self) -> None:
-        if self.thread is None:
+        if not self.on_thread:
             self.source.close()
-        else:
-            self.thread.join()
+            return
+        with self.prefetcher.changed:
+            self.prefetcher.changed.wait_for(lambda: self.done)
 
     def _fill(self) -> None:
         owner = self.prefetcher
@@ -237,3 +239,45 @@ class _Stream(Generic[_T]):
         with owner.changed:
             self.done = True
             owner.changed.notify_all()
+
+
+class _Worker:
+    """A thread that runs one function after the other. When a thread ends, its memory is returned to the system page by
+    page, and the next one has to get it again, which takes longer than reading a small file."""
+
+    def __init__(self) -> None:
+        self._work = SimpleQueue[Callable[[], None]]()
+        threading.Thread(target=self._run, name="paimon-prefetch", daemon=True).start()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                work = self._work.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with suppress(ValueError):  # it was just taken: its work is about to come
+                    _idle.remove(self)
+                    return
+                continue
+            work()
+            del work  # what it refers to may be large
+            _idle.append(self)
+
+
+IDLE_SECONDS = 1.0
+_idle: list[_Worker] = []
+"""Threads that wait for work, which end soon without it."""
+
+
+def _run_on_thread(work: Callable[[], None]) -> None:
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+    worker.begin(work)
+
+
+if hasattr(os, "register_at_fork"):  # a child lacks the threads
+    os.register_at_fork(after_in_child=_idle.clear)

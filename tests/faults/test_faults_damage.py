@@ -23,6 +23,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.retry import Pauses
 from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.format import threads as format_threads
 from paimon_pyds.format.threads import _pool
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
@@ -267,8 +268,9 @@ def _io_error(operation: str) -> BaseException:
     return OSError(errno.EIO, "Input/output error") if operation == "input" else full_disk()
 
 
-def _start_kept_threads() -> None:
+def _start_kept_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that decoders keep: they are started as they are needed, and a scan may be the first that needs one more."""
+    monkeypatch.setattr(format_threads, "IDLE_SECONDS", 0.001)
     pool = _pool()
     together = threading.Barrier(pool._max_workers)
     deque(pool.map(lambda _: together.wait(), range(pool._max_workers)), 0)
@@ -284,13 +286,15 @@ def _wait_for_threads(most: int) -> None:
 
 @pytest.mark.parametrize("query", ["c = 3", None], ids=["filtered", "whole"])
 @pytest.mark.parametrize("error", [full_disk, _io_error], ids=["storage", "system"])
-def test_a_read_that_fails(table: Path, query: str | None, error: Callable[[str], BaseException]) -> None:
+def test_a_read_that_fails(
+    table: Path, query: str | None, error: Callable[[str], BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every single read of a scan fails once."""
     counting = FaultyIO()
     METADATA_CACHE.clear()
     OPEN_INDEXES.clear()
     expected = pp.Table(TableStore(counting, str(table))).scan(query).to_arrow().num_rows
-    _start_kept_threads()
+    _start_kept_threads(monkeypatch)
     threads = threading.active_count()
     for at in range(len(counting.done)):
         METADATA_CACHE.clear()

@@ -18,6 +18,7 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.format.orc import reader
 from paimon_pyds.format.orc.conversion import _booleans, _integers
 from paimon_pyds.format.orc.encoding import unpack
 from paimon_pyds.format.orc.tail import OrcKind, parse_stripe_footer, parse_tail
@@ -78,6 +79,34 @@ def test_round_trip(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_facto
     assert lines(found) == lines(table)
     write_file(path.with_name("b.orc"), fields, table.slice(table.num_rows // 3))
     assert lines(read_file(path.with_name("b.orc"), fields)) == lines(table.slice(table.num_rows // 3))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_stripes_that_are_held_have_the_same_rows(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that pyarrow reads piece by piece."""
+    rng = random.Random(seed)
+    kinds: list[tuple[Any, Any]] = [
+        ("BIGINT", lambda i: i * rng.randrange(9)),
+        ("STRING", lambda i: "x" * rng.randrange(60)),
+        ("TIMESTAMP(9)", lambda i: i * 1_000_000_007),
+        ({"type": "ARRAY", "element": "INT"}, lambda i: [i] * rng.randrange(4)),
+        ("DECIMAL(20, 2)", lambda i: i),
+    ]
+    chosen = [rng.choice(kinds) for _ in range(rng.randrange(1, 9))]
+    rows = rng.choice([1, 3_000, 20_000])
+    fields = fields_of(*(type_ for type_, _ in chosen))
+    values = [[None if rng.random() < 0.1 else value(i) for i in range(rows)] for _, value in chosen]
+    path = tmp_path / "a.orc"
+    options = {"file.compression": rng.choice(["zstd", "none", "snappy"]), "orc.stripe.size": "64 kb"}
+    write_file(path, fields, table_of(fields, *values), options)
+    wanted = rng.sample(list(fields), rng.randrange(1, len(fields) + 1))
+    some = RowSelection.of(sorted(rng.sample(range(rows), max(1, rows // 3))))
+    for selection in (RowSelection.ALL, some):
+        held = read_file(path, wanted, selection)
+        with monkeypatch.context() as patched:
+            patched.setattr(reader, "HELD_BYTES", -1)
+            assert held.equals(read_file(path, wanted, selection))
+        assert held.num_rows == (rows if selection.is_all else len(some.to_array(rows)))
 
 
 @pytest.mark.parametrize("compression", ["zstd", "ZLIB", "snappy", "lz4", "none"])

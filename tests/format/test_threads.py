@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.format import threads
 from paimon_pyds.format.threads import in_order
 
 
@@ -103,7 +104,9 @@ def test_an_error_comes_after_the_items_before_it() -> None:
     assert found == [0, 1, 2]
 
 
-def test_closing_stops_the_threads_and_closes_the_sources() -> None:
+def test_closing_stops_the_threads_and_closes_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "IDLE_SECONDS", 0.001)
+    monkeypatch.setattr(threads, "_idle", [])
     closed: list[int] = []
     before = {*threading.enumerate()}  # those of other tests may end meanwhile
     items = in_order(
@@ -111,7 +114,41 @@ def test_closing_stops_the_threads_and_closes_the_sources() -> None:
     )  # fmt: skip
     for _ in range(5):
         next(items)
-    assert {*threading.enumerate()} - before
+    new = {*threading.enumerate()} - before
+    assert new
     items.close()
-    assert not {*threading.enumerate()} - before
+    for thread in new:
+        thread.join(60)
+        assert not thread.is_alive()
     assert 0 in closed and len(closed) == len(set(closed))
+
+
+def test_threads_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether they wait already, or wait for too long and are just about to end."""
+    for idle in (1.0, 0.0005):
+        monkeypatch.setattr(threads, "IDLE_SECONDS", idle)
+        seen: list[int] = []
+
+        def source(number: int, seen: list[int] = seen) -> Generator[int, None, None]:
+            seen.append(threading.get_ident())
+            yield number
+
+        for _ in range(200):
+            assert list(in_order(map(source, range(3)), threads=2, held=9, size=lambda _: 1, eager=True)) == [0, 1, 2]
+        assert len(seen) == 600 and (idle < 1 or len(set(seen)) < 50)
+
+
+def test_an_error_of_a_source_leaves_its_thread_to_others() -> None:
+    def broken(number: int) -> Generator[int, None, None]:
+        yield number
+        raise ValueError(f"broken {number}")
+
+    for _ in range(20):
+        with pytest.raises(ValueError, match="broken 0"):
+            list(in_order(map(broken, range(3)), threads=2, held=9, size=lambda _: 1, eager=True))
+    assert list(in_order((iter_of(i) for i in range(3)), threads=3, held=9, size=lambda _: 1, eager=True)) == [0, 1, 2]
+
+
+def iter_of(number: int) -> Generator[int, None, None]:
+    """A source of one item."""
+    yield number

@@ -21,6 +21,7 @@ _KEPT_BLOCKS = 16
 """Blocks at the ends of reads that are cached, as the next read continues there: a megabyte at most."""
 _GAP = 1 << 20
 """Bytes between two ranges up to which one request reads both, and the gap."""
+_NO_CHECKSUM = "the bytes do not have their checksum"
 _STRIPES, _ROWS, _CONTENT = 3, 6, 2
 """Fields of the file's footer."""
 
@@ -83,9 +84,7 @@ class CheckedRanges:
             at = missing * size
             fresh = self._read(at, min(stop * size, self._content) - at)
             if block_checksums(fresh, size) != list(self._checksums.blocks[missing:stop]):
-                raise CorruptFileError(
-                    "the bytes do not have their checksum", path=self._path, offset=at, field="checksum"
-                )
+                raise CorruptFileError(_NO_CHECKSUM, path=self._path, offset=at, field="checksum")
             self._kept[stop - 1] = fresh[(stop - 1 - missing) * size :]
             self._kept.move_to_end(stop - 1)
             while len(self._kept) > _KEPT_BLOCKS:
@@ -240,6 +239,38 @@ class SingleStripeFile(_Seekable):
         data = b"".join(parts)
         self._at += len(data)
         return data
+
+
+def stripe_in_memory(
+    source: pa.NativeFile,
+    tail: OrcTail,
+    stripe: Stripe,
+    footer: StripeFooter,
+    ranges: Sequence[tuple[int, int]],
+    path: str,
+) -> pa.Buffer:
+    """A stripe as `SingleStripeFile` has it, of a file with checksums: pyarrow then reads without calling Python, and
+    nothing is copied before it is compared.
+
+    ``ranges``: whole blocks of checksums, with the streams that are wanted; other bytes of the stripe have any value.
+    Raises CorruptFileError: a block does not have its checksum; OSError: the file can't be read.
+    """
+    assert tail.checksums is not None
+    end, block = _ending(tail, stripe, footer), tail.checksums.block_size
+    first, body_stop = stripe.offset - len(MAGIC), stripe.offset + stripe.index_length + stripe.data_length
+    base = min(first, ranges[0][0])
+    stop = max(body_stop + len(end), *(offset + length for offset, length in ranges))
+    whole = pa.allocate_buffer(stop - base)
+    view = memoryview(whole).cast("B")
+    for offset, length in ranges:
+        part = view[offset - base : offset - base + length]
+        source.seek(offset)
+        blocks = tail.checksums.blocks[offset // block : -(-(offset + length) // block)]
+        if source.readinto(part) != length or tuple(block_checksums(part, block)) != blocks:
+            raise CorruptFileError(_NO_CHECKSUM, path=path, offset=offset, field="checksum")
+    view[first - base : stripe.offset - base] = MAGIC
+    view[body_stop - base : body_stop - base + len(end)] = end
+    return whole.slice(first - base, body_stop + len(end) - first)
 
 
 def _ending(tail: OrcTail, stripe: Stripe, footer: StripeFooter) -> bytes:

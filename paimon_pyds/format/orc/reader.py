@@ -16,7 +16,6 @@ sum: for ORC files only this one proves that no value is greater than a bound.
 
 from __future__ import annotations
 
-import io as _io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -36,7 +35,14 @@ from paimon_pyds.errors import CorruptFileError, MissingColumnError, PaimonError
 from paimon_pyds.format import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.format.orc.conversion import StripeStreams, check_type, decode_timestamps, from_orc
 from paimon_pyds.format.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack
-from paimon_pyds.format.orc.input import CountedInput, FetchedRanges, SingleStripeFile, checked, joined
+from paimon_pyds.format.orc.input import (
+    CountedInput,
+    FetchedRanges,
+    SingleStripeFile,
+    checked,
+    joined,
+    stripe_in_memory,
+)
 from paimon_pyds.format.orc.tail import (
     OrcKind,
     OrcTail,
@@ -49,7 +55,7 @@ from paimon_pyds.format.orc.tail import (
 from paimon_pyds.format.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Predicate, tested_columns
-from paimon_pyds.storage import FileIO, saves_requests
+from paimon_pyds.storage import FileIO, saves_requests, storage_error
 
 _TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
 _SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)
@@ -57,6 +63,8 @@ _SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)
 _WHOLE = frozenset({OrcKind.BYTE, OrcKind.SHORT, OrcKind.INT, OrcKind.LONG})
 _FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})
 _MOST_ROWS = 1 << 32
+HELD_BYTES = 128 << 20
+"""Bytes of a stripe up to which its streams are read before they are decoded."""
 _INDEX_STREAMS = (6, 7, 8)
 """Kinds of streams that pyarrow does not read: of row groups' places and Bloom filters."""
 
@@ -195,25 +203,29 @@ class OrcReader:
         # pyarrow takes a dot in a name for a step into a struct of that name: where there is one, everything is read.
         structs = tuple(f"{name}." for name in self._tail.root.names)
         wanted = None if any(name.startswith(structs) for name in names) else names
-        self._footer(stripe)  # a damaged one ends the process where pyarrow is old
-        if self._counted is None:
+        footer = self._footer(stripe)  # a damaged one ends the process where pyarrow is old
+        if self._input is None:
             opened = self._io.open_sized(self._path, self._size) if saves_requests(self._io) else None
             self._input = self._io.open_input(self._path) if opened is None else opened
             self._counted = CountedInput(self._input, self._counters, self._tail, self._path, self._fetched)
         if self._fetched is not None:
             self._fetched.fetch(self._needed(stripe, wanted))
         counted = self._counted
+        assert counted is not None
         try:
-            if is_utc(clocks.zone):
+            if (in_memory := self._in_memory(stripe, wanted)) is not None:
+                data = _orc_file(pa.BufferReader(in_memory)).read_stripe(0, columns=wanted)
+            elif is_utc(clocks.zone):
                 if self._file is None:
-                    self._file = _orc_file(counted)
+                    self._file = _orc_file(pa.PythonFile(counted, mode="r"))
                 data = self._file.read_stripe(number, columns=wanted)
             else:
-                lone = SingleStripeFile(counted, self._tail, stripe, self._footer(stripe))
-                data = _orc_file(lone).read_stripe(0, columns=wanted)
+                lone = SingleStripeFile(counted, self._tail, stripe, footer)
+                data = _orc_file(pa.PythonFile(lone, mode="r")).read_stripe(0, columns=wanted)
             counted.check()
             batch = data if isinstance(data, pa.RecordBatch) else data.combine_chunks().to_batches()[0]
-            batch.validate(full=True)  # damage may show as text that is not UTF-8
+            if in_memory is None:
+                batch.validate(full=True)  # damage may show as text that is not UTF-8
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:
             counted.check()
             if isinstance(error, PaimonError):
@@ -222,6 +234,21 @@ class OrcReader:
         if batch.num_rows != stripe.rows or not set(names) <= set(batch.schema.names):
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)
+
+    def _in_memory(self, stripe: Stripe, names: Sequence[str] | None) -> pa.Buffer | None:
+        """A stripe of a local file with checksums, where it may be held; None for others."""
+        size, most = stripe.index_length + stripe.data_length, self._hints.read_ahead
+        if self._tail.checksums is None or self._fetched is not None or size > (HELD_BYTES if most is None else most):
+            return None
+        assert self._input is not None
+        ranges = self._needed(stripe, names)
+        ranges = [(offset, min(length, self._tail.metadata[0] - offset)) for offset, length in ranges]
+        self._counters.bytes_read += sum(length for _, length in ranges)
+        self._counters.requests += len(ranges)
+        try:
+            return stripe_in_memory(self._input, self._tail, stripe, self._footer(stripe), ranges, self._path)
+        except OSError as error:
+            raise_alone(storage_error(error, "read", self._path), scrubbed(error))
 
     def _needed(self, stripe: Stripe, names: Sequence[str] | None) -> list[tuple[int, int]]:
         """The ranges that a stripe's columns take up (all columns when None), and its footer."""
@@ -250,10 +277,10 @@ def _has_clock_instants(type_: DataType, orc: OrcType) -> bool:
     return any(_has_clock_instants(t, o) for t, o in zip(type_.children(), orc.children, strict=False))
 
 
-def _orc_file(source: _io.RawIOBase) -> Any:
+def _orc_file(source: pa.NativeFile) -> Any:
     import pyarrow.orc as orc
 
-    return orc.ORCFile(pa.PythonFile(source, mode="r"))
+    return orc.ORCFile(source)
 
 
 class _Bounds(NamedTuple):
