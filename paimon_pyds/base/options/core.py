@@ -191,7 +191,6 @@ _SCAN = (
     _r("scan.ignore-lost-files", _B, "false", "skip files that are gone", "rows would be lost silently"),
     _h("source.split.target-size", _M, "128 mb", "bytes of data files in one split"),
     _h("source.split.open-file-cost", _M, "4 mb", "least weight of a file in a split"),
-    _i("scan.bounded.watermark", _L, None, "end of a bounded stream", _ENGINE),
     _i("scan.manifest.parallelism", _N, None, "threads that read manifests", _TUNING),
     _i("scan.max-splits-per-task", _N, "10", "splits per task", _ENGINE),
     _i("scan.plan-sort-partition", _B, "false", "splits in order of partitions", _TUNING),

@@ -260,15 +260,19 @@ _EXPIRY = _group("", [
     ("partition.timestamp-format.strict", _B, "false", "no rows go into partitions that are no times"),
 ], status=Status.HONOURED)  # fmt: skip
 
+_FOLLOWED = _group("", [
+    ("consumer-id", _S, None, "name under which a stream stores its progress"),
+    ("consumer.mode", _E, "exactly-once", "how progress is stored: here by whole snapshots, in both modes"),
+    ("consumer.ignore-progress", _B, "false", "start anew, not where the consumer was"),
+    ("streaming.read.snapshot.delay", _T, None, "how old snapshots are when streams read them"),
+    ("streaming-read-overwrite", _B, "false", "streams of tables with a primary key have what overwrites change"),
+    ("streaming-read-append-overwrite", _B, "false", "streams of other tables have what overwrites add"),
+    ("scan.bounded.watermark", _L, None, "a stream ends before the first snapshot with a later watermark"),
+], status=Status.HONOURED)  # fmt: skip
+
 _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("continuous.discovery-interval", _T, "10 s", "how often streams look"),
     ("snapshot.watermark-idle-timeout", _T, None, "watermark of idle streams"),
-    ("consumer-id", _S, None, "name of a consumer"),
-    ("consumer.mode", _E, "exactly-once", "how progress is stored"),
-    ("consumer.ignore-progress", _B, "false", "start anew"),
-    ("streaming.read.snapshot.delay", _T, None, "how late streams read"),
-    ("streaming-read-overwrite", _B, "false", "streams see overwrites"),
-    ("streaming-read-append-overwrite", _B, "false", "streams see overwrites as appends"),
     ("partition.mark-done-action.custom.class", _S, None, "how a partition is marked done"),
     ("partition.mark-done-action.http.url", _S, None, "how a partition is marked done"),
     ("partition.mark-done-action.http.params", _S, None, "how a partition is marked done"),
@@ -326,6 +330,6 @@ _GLOBAL_INDEX = _group("reads are complete without global indexes; a partition w
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
     *_MERGE, *_KINDS, *_UNMERGED, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_INDEXED,
-    *_LOOK_UPS, *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
+    *_LOOK_UPS, *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_FOLLOWED, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip
