@@ -36,7 +36,7 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 	@$(PYTHON) tools/environment.py demo
 	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
-test: java newest oldest pypaimon  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
+test: java newest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
 	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" spark="$(MAKE) test-spark" \
 	  $(foreach part, 1 2 3 4 5 6, plain-$(part)="$(MAKE) test-plain ARGS=--part=$(part)/6") connect="$(MAKE) test-connect"
 	@echo "make test: all passed"

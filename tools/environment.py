@@ -10,6 +10,8 @@ A stamp in the environment holds a digest of what went into it, so that a second
 only, and syntax that an old Python 3 can parse: its first task is to say what is missing.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -116,6 +118,15 @@ def read(path):
         return None
 
 
+@contextlib.contextmanager
+def only_one(name):
+    """One process at a time: jobs of `make test` may need the same environment."""
+    os.makedirs(os.path.join(ROOT, ".venvs"), exist_ok=True)
+    with open(os.path.join(ROOT, ".venvs", f".{name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def make(name):
     spec = ENVIRONMENTS[name]
     home = os.path.join(ROOT, ".venvs", name)
@@ -174,7 +185,8 @@ def main(arguments):
         check_java()
     for name in arguments:
         if name in ENVIRONMENTS:
-            make(name)
+            with only_one(name):
+                make(name)
 
 
 if __name__ == "__main__":

@@ -155,6 +155,7 @@ def test_rows_that_do_not_fit_leave_the_table_as_it_was(frames, path, query, mes
     assert state(path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_members_of_structs_that_the_table_lacks_are_refused(frames, path, mode):
     """They were left out, and nothing said so."""
@@ -257,6 +258,7 @@ def test_a_table_is_not_left_behind_by_a_write_that_is_refused(path, options, me
     assert pp.Table.open(path).schema == table.schema
 
 
+@pytest.mark.slow
 def test_a_table_whose_first_rows_fail_is_taken_away_again(frames, path):
     """What tasks refuse, as in `Table.create`; a table of somebody else stays. So does one where tasks that Spark has
     stopped have left files: hence one task."""
@@ -278,6 +280,7 @@ def test_a_table_whose_first_rows_fail_is_taken_away_again(frames, path):
     assert table.count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -324,6 +327,7 @@ def test_dynamic_overwrite(frames, days):
     assert frames.ids(frames.load(days)) == [0, 2, 3, 4, 5, 100]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -388,6 +392,7 @@ def test_a_table_that_another_writer_has_just_made_keeps_its_shape(path, monkeyp
         open_writer(schema, options, overwrite=False)
 
 
+@pytest.mark.slow
 def test_what_to_do_where_a_table_exists(spark, frames, path):
     rows = spark.sql("SELECT 1 AS id")
     with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
@@ -435,6 +440,7 @@ def test_a_write_that_has_to_be_the_first_is_followed_by_a_tag(spark, path):
     assert tagged(path) == [1]
 
 
+@pytest.mark.slow
 def test_a_write_of_keys_in_any_partition_is_followed_by_a_tag(spark, path):
     options = {"bucket": "-1", "write-only": "true", "tag.automatic-creation": "batch"}
     write(spark.sql("SELECT 1L AS id, 2L AS p"), path, primary_key="id", partition_by="p", options=options)

@@ -43,7 +43,7 @@ def test_rows_of_two_tasks_are_never_equally_old(frames, path):
     assert sorted(ours) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("by_function", [False, True])
+@pytest.mark.parametrize("by_function", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_writes_compact_the_buckets_that_they_touched(frames, path, monkeypatch, by_function):
     """By the process that commits, or by the workers, where the session is at hand."""
     rows = frames.spark.sql("SELECT INT(id) AS k, INT(id) AS v FROM range(40)").coalesce(1)
@@ -65,6 +65,7 @@ def test_writes_compact_the_buckets_that_they_touched(frames, path, monkeypatch,
     assert ManifestReader(table._store).live_files(table.snapshots.latest()).num_rows == 4
 
 
+@pytest.mark.slow
 def test_tasks_of_a_write_agree_on_the_buckets_of_new_partitions(frames, path):
     options = {"primary-key": "p,k", "partition-by": "p", "bucket": "-2", "postpone.target-row-num-per-bucket": "10"}
     rows = "SELECT INT(id % 2) AS p, INT(id) AS k, INT(id) AS v FROM range(0, 100, 1, 4)"
@@ -81,6 +82,7 @@ def test_tasks_of_a_write_agree_on_the_buckets_of_new_partitions(frames, path):
     assert table.count() == 100
 
 
+@pytest.mark.slow
 def test_tasks_that_see_the_same_keys_put_them_into_one_bucket(frames, path):
     options = {"primary-key": "k", "dynamic-bucket.target-row-num": "100"}
     found = {}

@@ -98,6 +98,7 @@ CONDITIONS = [
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_spark_answers_the_same_of_its_own_tables(spark, tmp_path):
     from pyspark.sql import functions as F
 
