@@ -136,6 +136,7 @@ def test_changes_of_a_key_table_have_their_kinds(spark: Any, path: str, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.classic
 def test_a_follower_of_random_changes_has_the_table(spark: Any, path: str, tmp_path: Path) -> None:
     rng = random.Random(SEED)
     keys = KeyTable(path, rng)
