@@ -155,6 +155,9 @@ def _converted(
     if type(data).__module__.startswith("pyspark."):
         from paimon_pyds.spark.cdc import ChangesOfFrame
 
+        if (adds or order_by) and data.isStreaming:
+            name = "add_columns" if adds else "order_by"
+            raise OptionError(f"{name} is for DataFrames that end", hint="call it in the function of foreachBatch")
         frame = ChangesOfFrame(data, tool, value, options)
         if adds:
             _add(opened, frame.new_columns(opened.schema.fields))

@@ -44,3 +44,19 @@ def test_changes_of_a_key_in_several_partitions_are_ordered(spark: Any, path: st
     wrong = spark.createDataFrame([(1, '{"op": "c"}')], "offset bigint, json string")
     with pytest.raises(Exception, match="message 0: its member `after` is nothing"):
         pp.cdc.debezium(wrong, table, value="json").collect()
+
+
+def test_a_stream_of_messages_goes_into_the_sink(spark: Any, path: str, tmp_path: Path) -> None:
+    table = pp.Table.create(path, ORDERS, primary_key="id", options={"bucket": "1"})
+    folder = tmp_path / "in"
+    folder.mkdir()
+    texts = [line for line in (FILES / "maxwell.jsonl").read_text().splitlines() if line]
+    (folder / "1.json").write_text("\n".join(texts))
+    changes = pp.cdc.maxwell(spark.readStream.text(str(folder)), table, unknown_fields="ignore", zone="UTC")
+    writer = changes.writeStream.format("paimon").option("rowkind-column", "rowkind")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start(path)
+    assert query.awaitTermination(600)
+    assert sorted(row["id"] for row in table.to_arrow().to_pylist()) == [1, 30]
+    for wrong in ({"add_columns": True}, {"order_by": ["value"]}):
+        with pytest.raises(pp.errors.OptionError, match="is for DataFrames that end"):
+            pp.cdc.maxwell(spark.readStream.text(str(folder)), table, **wrong)
