@@ -20,7 +20,7 @@ import pyarrow as pa
 import paimon_pyds as pp
 
 PACKAGE = f"{Path(pp.__file__).parent}/"
-METHODS_OF_RECORDS = "records.py"  # what `dataclass` gives to the records of other modules
+METHODS_OF_RECORDS = "base/records.py"  # what `dataclass` gives to the records of other modules
 FUNCTION = 1  # CO_OPTIMIZED: the bodies of classes and modules run at import
 ROWS = 20_000
 

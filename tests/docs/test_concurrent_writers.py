@@ -54,7 +54,7 @@ OPERATIONS: dict[str, Callable[[pp.Table, int], Any]] = {
     "overwrite": lambda table, n: table.overwrite(_rows((7, n))),
     "overwrite, expire": lambda table, n: (table.overwrite(_rows((7, n))), table.snapshots.expire(retain_max=1)),
     "truncate": lambda table, n: table.truncate(),
-    "drop_partitions": lambda table, n: table.maintenance.drop_partitions("p = 1"),
+    "maintenance.drop_partitions": lambda table, n: table.maintenance.drop_partitions("p = 1"),
     "compact": lambda table, n: table.compact(full=True),
     "maintenance.rescale": lambda table, n: table.maintenance.rescale(4),
     "alter": lambda table, n: table.alter(add_columns={f"c{n}": "INT"}),
@@ -205,7 +205,7 @@ def _meetings(first: str) -> Iterator[_Meeting]:
         possible = [
             name
             for name in OPERATIONS
-            if (partitions or name != "drop_partitions")
+            if (partitions or name != "maintenance.drop_partitions")
             and (options.get("bucket") == "2" or name != "maintenance.rescale")
         ]
         if first in possible:
