@@ -23,7 +23,7 @@ _PACKAGES = ("paimon_pyds", "pyspark_paimon", "pyspark_paimon_pyds", "benchmarks
 _METHODS = {"rows": "row_changes"}
 _GROUPS = (
     "writing", "scanning", "points", "index", "rows", "keys", "layout", "planning", "partitions", "formats", "stores",
-    "importing", "spark",
+    "importing", "spark", "streams",
 )  # fmt: skip
 
 

@@ -204,6 +204,11 @@ class Bench:
     def stores(self) -> None:
         cases_stores.section(self)
 
+    def streams(self) -> None:
+        found = run_module("benchmarks.spark_streams", [self.path("backlog")])
+        what = "Spark: a backlog of 1,000 snapshots of one file, against a batch read"
+        self.add(what, f"{found['stream']:.3f} s", f"batch {found['batch']:.3f} s", f"{found['ratio']:.2f}×", "≤ 1.5×")
+
     def spark_tables(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
