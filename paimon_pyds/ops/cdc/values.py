@@ -204,6 +204,8 @@ def _integers(values: Values, kinds: set[type]) -> pa.Array:
         except OverflowError:
             pass
     texts = _texts(values)
+    if pc.any(pc.match_substring_regex(texts, "^0[xX]")).as_py():
+        raise ValueError("Arrow would take hexadecimal digits for the bits of an integer")
     try:
         return texts.cast(pa.int64())
     except pa.ArrowInvalid:
