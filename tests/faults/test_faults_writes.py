@@ -108,8 +108,15 @@ CASES = [("parquet", name) for name in WRITES] + [("orc", "append"), ("avro", "a
 THREE = [("parquet", "append"), ("parquet", "overwrite"), ("parquet", "compact")]
 
 
-@pytest.mark.parametrize("mode", [BEFORE, AFTER, HALF])
-@pytest.mark.parametrize(("prepared", "write"), CASES, indirect=True, ids=map(" ".join, CASES))
+@pytest.mark.parametrize(
+    ("prepared", "write", "mode"),
+    [
+        pytest.param(*case, mode, marks=() if not at or number == at % 3 else pytest.mark.long)
+        for at, case in enumerate(CASES)
+        for number, mode in enumerate((BEFORE, AFTER, HALF))
+    ],
+    indirect=["prepared", "write"],
+)
 def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: str) -> None:
     check_faults_anywhere(prepared, tmp_path, write, _state, mode)
 

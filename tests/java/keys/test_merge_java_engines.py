@@ -21,6 +21,7 @@ from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO
+from support.effort import sampled
 from support.key_engines import ENGINES, SCHEMA, random_rows, write_kinds
 from support.merged_runs import merged_rows
 from support.oracle import Oracle, requires_java_oracle
@@ -67,7 +68,7 @@ def test_rows_of_every_engine_are_those_of_java(oracle: Oracle, tmp_path: Path) 
 
 @requires_java_oracle
 @pytest.mark.java
-@pytest.mark.parametrize("option", [{"force-lookup": "true"}, {"changelog-producer": "lookup"}])
+@pytest.mark.parametrize("option", sampled([{"force-lookup": "true"}, {"changelog-producer": "lookup"}], 1))
 def test_a_level_that_was_merged_with_those_above_it_hides_them(
     option: dict[str, str], oracle: Oracle, tmp_path: Path
 ) -> None:

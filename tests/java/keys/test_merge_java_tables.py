@@ -17,6 +17,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO
+from support.effort import sampled
 from support.fixtures import fixture_dir, fixture_names, meta, requires_shared, table_path
 from support.merged_runs import merged_lines
 from support.values import dumps, expected_lines, in_order
@@ -59,7 +60,7 @@ def _comparable(rows: Iterable[str], schema: TableSchema) -> list[str]:
 
 
 @pytest.mark.parametrize("batch_rows", [7, 100_000])
-@pytest.mark.parametrize(("name", "snapshot", "expected"), list(_reads()))
+@pytest.mark.parametrize(("name", "snapshot", "expected"), sampled(_reads(), 50))
 def test_merged_runs_are_the_rows_of_java(name: str, snapshot: int | None, expected: str, batch_rows: int) -> None:
     store = TableStore(_IO, str(table_path(name)))
     schema = store.latest_schema()
