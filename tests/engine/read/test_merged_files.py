@@ -121,7 +121,7 @@ def test_very_many_runs_are_merged_with_few_open_files(tmp_path: Path) -> None:
     newest: dict[int, int] = {}
     files = []
     for number in range(200):
-        keys = np.sort(rng.choice(40_000, 9_000, replace=False))
+        keys = np.sort(rng.choice(6_000, 1_200, replace=False))
         values = rng.integers(0, 2**62, len(keys))
         newest.update(zip(keys.tolist(), values.tolist(), strict=True))
         rows = list(zip(keys.tolist(), values.tolist(), strict=True))

@@ -192,7 +192,7 @@ def _work(path: str, worker: int, rounds: int, says: Any) -> None:
 @pytest.mark.timeout(600)
 def test_no_addition_is_lost(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", bucket="2")
-    rounds = 20 if LONG else 6
+    rounds = 20 if LONG else 4
     said = at_once(_work_add, [(table.path, rounds)] * 2, _PRELOAD)
     assert len({snapshot for told in said for snapshot in told}) == 2 * rounds
     assert _state(table) == {i: i + 2 * rounds * (i == 7) for i in range(40)}
@@ -203,7 +203,7 @@ def test_no_addition_is_lost(tmp_path: Path) -> None:
 def test_each_state_follows_from_the_one_before(tmp_path: Path, mode: str) -> None:
     table = _table(tmp_path / "t", **_MODES[mode])
     first = len(table.snapshots.list())
-    said = at_once(_work, [(table.path, worker, 14 if LONG else 6) for worker in range(4)], _PRELOAD)
+    said = at_once(_work, [(table.path, worker, 14 if LONG else 4) for worker in range(4)], _PRELOAD)
     told = {snapshot: (what, low) for worker in said for snapshot, what, low in worker}
     before = _state(table, first)
     for snapshot in table.snapshots.list()[first:]:

@@ -277,10 +277,10 @@ def test_runs_that_are_spilled_become_one_sorted_file(tmp_path: Path) -> None:
     writer = KeyBucketWriter(context, bucket, threads, SequenceNumbers(context))
     expected: dict[str, int] = {}
     for run in range(90):
-        keys = ["hot"] * 300 if run % 40 == 7 else [f"k{n}" for n in rng.integers(0, 4000, 300)]
-        values = {"p": [1] * 300, "k": keys, "a": range(run * 300, run * 300 + 300), KIND: [0] * 300}
+        keys = ["hot"] * 100 if run % 40 == 7 else [f"k{n}" for n in rng.integers(0, 4000, 100)]
+        values = {"p": [1] * 100, "k": keys, "a": range(run * 100, run * 100 + 100), KIND: [0] * 100}
         types = {**_COLUMNS, KIND: pa.int8()}
-        columns = {name: pa.array(values.get(name, [None] * 300), type_) for name, type_ in types.items()}
+        columns = {name: pa.array(values.get(name, [None] * 100), type_) for name, type_ in types.items()}
         writer.write(pa.RecordBatch.from_pydict(columns))
         assert writer.spill()
         assert writer.held_bytes == 0

@@ -12,6 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.store import METADATA_CACHE
+from support.effort import sampled
 from support.maintenance import rows_of
 from support.maintenance_world import KINDS, STEPS, World
 from support.newer_writer import found, json_files, plant, watched
@@ -28,7 +29,7 @@ def _planted(path: Path) -> set[str]:
     return planted
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 4))
 def test_members_go_with_their_records(tmp_path: Path, kind: str) -> None:
     rng = random.Random(kind)
     world = World(tmp_path / "t", kind, rng)
