@@ -22,6 +22,7 @@ from benchmarks import (
     cases_rows,
     cases_small,
     cases_stores,
+    cases_streams,
     files100k,
 )
 from benchmarks.data import batches
@@ -208,6 +209,12 @@ class Bench:
         found = run_module("benchmarks.spark_streams", [self.path("backlog")])
         what = "Spark: a backlog of 1,000 snapshots of one file, against a batch read"
         self.add(what, f"{found['stream']:.3f} s", f"batch {found['batch']:.3f} s", f"{found['ratio']:.2f}×", "≤ 1.5×")
+        for found in run_module("benchmarks.spark_sinks", [str(self.directory), str(self.rows)])["rows"]:
+            ours, peer = f"{found['ours']:.3f} s", f"{found['peer_name']} {found['peer']:.3f} s"
+            self.add(f"Spark: {found['what']}", ours, peer, f"{found['ratio']:.2f}×", found["target"])
+
+    def commits(self) -> None:
+        cases_streams.section(self)
 
     def spark_tables(self) -> None:
         import pyarrow as pa

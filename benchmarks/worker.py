@@ -16,6 +16,7 @@ from benchmarks import (
     cases_rows,
     cases_small,
     cases_stores,
+    cases_streams,
 )
 from benchmarks.clock import computed, median_of, peak_mib, timed
 from benchmarks.data import RARE_CODE, batches
@@ -138,6 +139,7 @@ MODULES = (
     cases_rows,
     cases_small,
     cases_stores,
+    cases_streams,
 )
 """Imported to register their cases."""
 
