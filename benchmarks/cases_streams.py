@@ -1,4 +1,5 @@
-"""Streams in Python: whether the ten thousandth commit is as fast as the hundredth, and one of many rows as an append. Spark's are in `benchmarks.spark_sinks`."""
+"""Streams in Python: whether the ten thousandth commit is as fast as the hundredth, and a commit of many rows as an
+append. Spark's are in `benchmarks.spark_sinks`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ from paimon_pyds.base.secrets import RedactedDict
 from paimon_pyds.errors import OptionError, TableNotFoundError
 from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
 from paimon_pyds.ops.stream_writer import checked_user
+from paimon_pyds.spark.catalogs import open_table
 from paimon_pyds.spark.functions import merge, write
+from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.spark.stream_writer import QUERY_ID
 from paimon_pyds.table import Table
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from paimon_pyds.spark.options import WriteOptions
     from paimon_pyds.typing import Inserts, OptionValues, RowChanges, UnmatchedChanges, WriteMode, WriteSettings
 
 _log = logging.getLogger("paimon_pyds.spark")
@@ -53,7 +56,7 @@ def foreach_batch(  # noqa: PLR0913 - named arguments that users type
     micro-batch, and a micro-batch that was committed before is skipped.
 
     Args:
-        path: where the table is. A write makes it when it is missing.
+        path: where the table is; or its name, with options of a catalog. A write makes it when it is missing.
         name: of the stream, which no other one into the table has. By default the id of the query, which only classic
             Spark gives. A query with a new checkpoint counts its micro-batches from 0 again: it needs another name.
         mode: ``append``, or ``overwrite`` for micro-batches that replace the rows.
@@ -101,6 +104,17 @@ class _Spec:
     storage: Mapping[str, str]
     options: Mapping[str, str]
 
+    @property
+    def given(self) -> dict[str, str]:
+        """All options, as a write gets them."""
+        branch = {} if self.branch is None else {"branch": self.branch}
+        return {**self.storage, **branch, **self.options}
+
+    def parsed(self) -> WriteOptions:
+        """The same, parsed. Raises OptionError."""
+        given = {"path": self.path, **self.given}
+        return parse_write_options({name.lower(): text for name, text in given.items()}, overwrite=False)
+
     def named(self, df: DataFrame) -> str:
         """The commit user."""
         if self.user is not None:
@@ -117,23 +131,23 @@ class _Spec:
 
 def _write(spec: _Spec, mode: WriteMode, settings: Mapping[str, Any], df: DataFrame, batch: int) -> None:
     user = spec.named(df)
-    own = {**spec.storage, **({} if spec.branch is None else {"branch": spec.branch})}
     try:
-        table = None if "warehouse" in spec.options else Table.open(spec.path, spec.branch, dict(spec.storage))
-    except TableNotFoundError:
-        table = None  # the write makes it
-    if table is None or not _is_committed(table, user, batch):
+        done = _is_committed(open_table(spec.parsed()), user, batch)
+    except TableNotFoundError:  # the write makes it
+        done = False
+    if not done:
         name = {"commit-user": user, "commit-identifier": batch}
-        write(df, spec.path, mode, {**own, **spec.options, **name}, **settings)
+        write(df, spec.path, mode, {**spec.given, **name}, **settings)
 
 
 def _merge(spec: _Spec, on: str | Sequence[str], clauses: Mapping[str, Any], df: DataFrame, batch: int) -> None:
-    user, table = spec.named(df), Table.open(spec.path, spec.branch, dict(spec.storage))
+    user, parsed = spec.named(df), spec.parsed()
+    table = open_table(parsed)
     if _is_committed(table, user, batch):
         return
     named = Table(table._store.committing(CommitOnce(UserCommits(user), batch)))
     try:
-        merge(df.sparkSession, named, df, on, options=spec.options, **clauses)
+        merge(df.sparkSession, named, df, on, options=parsed.table, **clauses)
     except CommittedBeforeError as error:  # by another process, a moment ago
         _log.info("%s", error)
 

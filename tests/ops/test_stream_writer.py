@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -246,6 +247,16 @@ def test_a_commit_whose_answer_is_lost_is_repeated_without_its_rows(tmp_path: Pa
             writer.write(_rows(3))
             writer.commit(3)
         assert ids_of(pp.Table.open(path)) == [1, 2, 3]
+
+
+def test_half_written_records_of_killed_writers_are_orphans(table: pp.Table) -> None:
+    _commit(table, 1, 1)
+    directory = Path(table._store.paths.stream_writers_dir)
+    left = directory / ".writer-job-7.01234567-89ab-cdef-0123-456789abcdef.tmp"
+    left.write_text("{")
+    os.utime(left, (1_700_000_000,) * 2)
+    table.maintenance.remove_orphan_files(timedelta(0))
+    assert [path.name for path in directory.iterdir()] == ["writer-job-7"]
 
 
 # ------------------------------------------------------------------------------------------------------- other writers

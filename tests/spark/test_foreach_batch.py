@@ -144,6 +144,20 @@ def test_a_key_may_move_between_partitions(query: Query, path: str) -> None:
     assert _rows(table) == [(1, "b"), (2, "b")]
 
 
+def test_a_table_of_a_catalog(query: Query, tmp_path: Path) -> None:
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": str(tmp_path / "wh")}
+    merges = foreach_batch("db.t", name="m", on="id", when_matched="update", when_not_matched="insert", options=options)
+    pp.Catalog.open(options).create_database("db")
+    query.add((1, "a", ""))
+    query.run(foreach_batch("db.t", name="w", options=options), "id", "v")
+    query.checkpoint = query.checkpoint.with_name("second")
+    query.add((1, "b", ""), (2, "c", ""))
+    query.run(merges, "id", "v")
+    table = pp.Catalog.open(options).table("db.t")
+    assert _rows(table) == [(1, "b"), (2, "c")]
+    assert _names(table) == [("w", 0), ("m", 0), ("m", 1)]
+
+
 @pytest.mark.classic
 def test_the_default_name_is_the_id_of_the_query(query: Query, path: str) -> None:
     query.add((1, "a", "+I"))

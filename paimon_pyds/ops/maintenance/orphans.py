@@ -184,7 +184,10 @@ def _named_directories(store: TableStore, linked: set[str]) -> Iterator[str]:
             if branches_dir in linked or paths.branch_root in linked:
                 continue
             linked = linked | _links_in(store.io, paths.branch_root)
-        named = (paths.schema_dir, paths.snapshot_dir, paths.tag_dir, paths.consumer_dir, paths.changelog_dir)
+        named = (
+            paths.schema_dir, paths.snapshot_dir, paths.tag_dir, paths.consumer_dir, paths.changelog_dir,
+            paths.stream_writers_dir,
+        )  # fmt: skip
         yield from (path for path in named if path not in linked)
 
 
