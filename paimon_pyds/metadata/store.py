@@ -432,15 +432,21 @@ class TableStore(SchemaStore):
     def read_manifests(
         self, manifests: Iterable[tuple[str, int | None]], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """The entries of each of many manifests, for callers that read each once: nothing is cached.
+        """The entries of each of many manifests, for callers that read each once: nothing is cached. A store is sent
+        several requests at a time.
 
         ``manifests``: names, and sizes where the metadata says them. ``columns``: as for `read_manifest`, whose errors
         are raised.
         """
         from paimon_pyds.metadata.manifest_codec import decode_manifests
 
-        named = ((self.paths.manifest(name), size) for name, size in manifests)
-        return decode_manifests(((self._read(path, size), path) for path, size in named), tuple(columns))
+        def whole(manifest: tuple[str, int | None]) -> tuple[bytes, str]:
+            path = self.paths.manifest(manifest[0])
+            return self._read(path, manifest[1]), path
+
+        from paimon_pyds.storage.concurrent import concurrent_map
+
+        return decode_manifests(concurrent_map(whole, manifests, requests_at_once(self.io)), tuple(columns))
 
     def read_index_manifest(self, name: str, *, on_disk: bool = False) -> Sequence[IndexEntry]:
         """The entries of an index manifest. Arguments and errors as `read_manifest`."""

@@ -25,7 +25,8 @@ What a snapshot brings (source: Java Paimon 1.4, class DataTableStreamScan):
 
 from __future__ import annotations
 
-from paimon_pyds.engine.stream.changes import NO_LIMITS, ChangeStream, Limits
+from paimon_pyds.engine.stream.changes import ChangeStream
+from paimon_pyds.engine.stream.limits import NO_LIMITS, Limits
 from paimon_pyds.engine.stream.position import StreamPosition
 from paimon_pyds.engine.stream.read import ChangeSplit
 from paimon_pyds.engine.stream.start import resolve_start

@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, fields_named
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import pack
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.engine.stream.history import History
+from paimon_pyds.engine.stream.limits import NO_LIMITS, Limits, Taken
 from paimon_pyds.engine.stream.options import StreamOptions
 from paimon_pyds.engine.stream.plans import PlannedChanges, digest, planned_changes, planned_state, state_request
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
@@ -28,33 +28,6 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import PlannedFile, Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const, Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How far `ChangeStream.end` goes at once. All are soft: at least one split or snapshot is taken, whatever it has.
-
-    Attributes:
-        max_files, max_bytes, max_rows: of files, before a filter; None for no limit.
-        max_snapshots: whose changes are read.
-        min_rows: wait until there are that many rows.
-        max_delay_ms: wait no longer than this for ``min_rows``, in milliseconds.
-    """
-
-    max_files: int | None = None
-    max_bytes: int | None = None
-    max_rows: int | None = None
-    max_snapshots: int | None = None
-    min_rows: int | None = None
-    max_delay_ms: int | None = None
-
-    @property
-    def counts(self) -> bool:
-        """Whether files have to be counted."""
-        return any(limit is not None for limit in (self.max_files, self.max_bytes, self.max_rows, self.min_rows))
-
-
-NO_LIMITS = Limits()
 
 
 class ChangeStream:
@@ -161,7 +134,7 @@ class ChangeStream:
         self._begin()
         if newest is not None and newest.place <= position.place:
             return position
-        taken = _Taken(limits)
+        taken = Taken(limits)
         reached = self._state_end(position, taken)
         if not reached.reads_state:
             reached = self._changes_end(position, reached, taken, None if newest is None else newest.next - 1)
@@ -208,7 +181,7 @@ class ChangeStream:
             ids.append(position.start)
         return any(self._is_beyond(snapshot, bound) for snapshot in self._store.snapshots_among(ids))
 
-    def _state_end(self, position: StreamPosition, taken: _Taken) -> StreamPosition:
+    def _state_end(self, position: StreamPosition, taken: Taken) -> StreamPosition:
         """How far the state is read that the stream starts with; the position itself where it is not there yet, or
         read already."""
         if not position.reads_state:
@@ -228,7 +201,7 @@ class ChangeStream:
         return position.after(snapshot)
 
     def _changes_end(
-        self, position: StreamPosition, reached: StreamPosition, taken: _Taken, last: int | None
+        self, position: StreamPosition, reached: StreamPosition, taken: Taken, last: int | None
     ) -> StreamPosition:
         bound, delay = self._option("scan.bounded.watermark"), self._option("streaming.read.snapshot.delay")
         if bound is not None and self.is_finished(reached):
@@ -423,31 +396,6 @@ class ChangeStream:
                 "reads the new columns; a stream of other columns goes on",
             )
         return None
-
-
-class _Taken:
-    """What a step has taken so far."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self._totals = [0, 0, 0]
-        self._any = False
-
-    def take(self, *amounts: int) -> bool:
-        """Take files, bytes and rows, unless they go beyond a limit; the first are always taken."""
-        totals = [total + amount for total, amount in zip(self._totals, amounts, strict=True)]
-        most = (self.limits.max_files, self.limits.max_bytes, self.limits.max_rows)
-        if self._any and any(limit is not None and total > limit for total, limit in zip(totals, most, strict=True)):
-            return False
-        self._totals, self._any = totals, self._any or any(amounts)
-        return True
-
-    def waits(self, moved_at: float | None) -> bool:
-        """Whether there are too few rows for a step now."""
-        least, delay = self.limits.min_rows, self.limits.max_delay_ms
-        if least is None or self._totals[2] >= least or moved_at is None:
-            return False
-        return delay is None or (time.monotonic() - moved_at) * 1000 < delay
 
 
 def _whole_buckets(files: Sequence[PlannedFile], size: int, cost: int) -> Iterator[list[PlannedFile]]:

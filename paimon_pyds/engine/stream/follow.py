@@ -19,7 +19,8 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import counted
 from paimon_pyds.base.text import one_line
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
-from paimon_pyds.engine.stream.changes import ChangeStream, Limits
+from paimon_pyds.engine.stream.changes import ChangeStream
+from paimon_pyds.engine.stream.limits import Limits
 from paimon_pyds.engine.stream.plans import digest
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.read import read_in_order, read_splits_in_order

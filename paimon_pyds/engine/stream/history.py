@@ -23,6 +23,8 @@ class History:
         self.store = store
         self._changelog = changelog
         self._polls = 0
+        self._found: dict[int, Snapshot] = {}
+        """What `following` found last: a step that reads up to there need not look for it once more."""
 
     def following(self, position: StreamPosition, last: int | None = None) -> list[Snapshot]:
         """The snapshots from ``position.next`` on that are there, up to ``last`` (None: the newest).
@@ -33,7 +35,9 @@ class History:
             return []
         looks, is_there = self._polls % _LOOKS == 0, self.store.snapshot_exists(position.next)
         self._polls = 1 if is_there else self._polls + 1
-        return self._checked(position, last) if is_there or looks else []
+        found = self._checked(position, last) if is_there or looks else []
+        self._found = {snapshot.id: snapshot for snapshot in found}
+        return found
 
     def first(self, position: StreamPosition) -> Snapshot | None:
         """The snapshot whose state a stream starts with; None where nothing was committed. Raises as `following`."""
@@ -50,6 +54,8 @@ class History:
 
     def between(self, position: StreamPosition, end: int) -> list[Snapshot]:
         """The snapshots from ``position.next`` to ``end``, all of them. Raises as `following`."""
+        if position.next in self._found and end in self._found:
+            return [self._found[id_] for id_ in range(position.next, end + 1)]
         found = self._checked(position, end)
         if len(found) < end + 1 - position.next:
             raise self.rolled_back(position, end)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy, is_true, one_batch, pc, scalar, to_numpy
+from paimon_pyds.base.cache import collection_paused
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.zones import local_clock_ms
 from paimon_pyds.engine.scan.plan import Planner
@@ -19,7 +20,7 @@ from paimon_pyds.engine.scan.travel import Additions, TableState
 from paimon_pyds.engine.stream.position import snapshot_identity
 from paimon_pyds.keys.merge.files_to_merge import highest_level
 from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS
-from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, file_identities
+from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, file_identities
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
@@ -160,9 +161,11 @@ class _ChangesPlanner(Planner):
 
     def changes(self) -> PlannedChanges:
         """The files, with their snapshots."""
-        plan = self.plan()
-        files = tuple(file._replace(run=None) for file in plan.files)
-        kind = None if self.schema.primary_keys else INSERT
+        with collection_paused():
+            plan = self.plan()
+            keyed = bool(self.schema.primary_keys)
+            files = tuple(file._replace(run=None) for file in plan.files) if keyed else plan.files
+        kind = None if keyed else INSERT
         splits = (Split.of(plan.spec, files),) if files else ()
         return PlannedChanges(plan.spec, splits, tuple(self._snapshots), kind, self._between.snapshots)
 
@@ -176,10 +179,12 @@ class _ChangesPlanner(Planner):
         return found
 
     def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
-        entries = self.reader.entries(manifests, {*self.columns, "kind"})
-        counts = [manifest.num_added_files + manifest.num_deleted_files for manifest in manifests]
-        numbers = np.repeat([self._of_manifest[manifest.file_name] for manifest in manifests], counts)
-        numbered = entries.append_column(_SNAPSHOT, from_numpy(numbers.astype(np.int64)))
+        schema = entry_schema(frozenset({*self.columns, "kind"}))
+        found = list(self.reader.each(manifests, schema.names))
+        entries = pa.Table.from_batches([batch.select(schema.names) for batch in found if batch.num_rows], schema)
+        snapshots = np.array([self._of_manifest[manifest.file_name] for manifest in manifests], np.int64)
+        numbers = np.repeat(snapshots, [batch.num_rows for batch in found])
+        numbered = entries.append_column(_SNAPSHOT, from_numpy(numbers))
         return one_batch(numbered.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8()))))
 
     def files(self, entries: pa.RecordBatch) -> Files:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.engine.stream import Limits, StreamPosition
 from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError, UnknownColumnError, UnsupportedError
+from paimon_pyds.metadata.snapshot import snapshot_to_json
 from support.streams import read_all, rows_between, stream_of
 
 _CHANGES = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
@@ -326,3 +329,69 @@ def test_positions_of_other_streams_are_refused(append: pp.Table) -> None:
     other = stream_of(append, options={"scan.mode": "latest"}).start()
     with pytest.raises(OptionError, match="not of one stream"):
         stream.splits(other, end)
+
+
+def test_a_delay_leaves_young_snapshots_for_later(append: pp.Table) -> None:
+    append.append({"id": [1], "v": ["a"]})
+    slow = stream_of(append, options={**_CHANGES, "streaming.read.snapshot.delay": "1 h"})
+    assert slow.end(slow.start()) == slow.start()
+    soon = stream_of(append, options={**_CHANGES, "streaming.read.snapshot.delay": "1 ms"})
+    time.sleep(0.01)
+    assert soon.end(soon.start()).next == 2
+
+
+def test_a_bounded_watermark_ends_a_stream_before_it(append: pp.Table) -> None:
+    for watermark in (10, 20, 30):
+        append.append({"id": [watermark], "v": ["a"]})
+        newest = append.snapshots.list()[-1]
+        marked = snapshot_to_json(replace(newest, watermark=watermark))
+        Path(append.path, "snapshot", f"snapshot-{newest.id}").write_text(marked)
+    stream = stream_of(append, options={**_CHANGES, "scan.bounded.watermark": "20"})
+    rows, end = read_all(stream, stream.start())
+    assert _ids(rows) == [(1, 10), (2, 20)]
+    assert stream.is_finished(end)
+    assert not stream.is_finished(stream.start())
+    state = stream_of(append, options={"scan.bounded.watermark": "5"})
+    rows, end = read_all(state, state.start())
+    assert sorted(_ids(rows)) == [(3, 10), (3, 20), (3, 30)]
+    assert state.is_finished(end), "the state is read, though it is later"
+    seen = [change.snapshot for change in append.follow(from_=1, options={"scan.bounded.watermark": "10"}, poll=0.01)]
+    assert seen == [1]
+
+
+def test_first_row_gives_each_key_once(tmp_path: Path) -> None:
+    options = {"bucket": "1", "merge-engine": "first-row", "changelog-producer": "lookup"}
+    table = pp.Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=options)
+    stream = stream_of(table, kind_column="kind")
+    start = stream.start()
+    for value in "abc":
+        table.append({"id": [1, 2], "v": [value, value]})
+        table.compact(full=True)
+    assert sorted(_kinds(read_all(stream, start)[0]))[0][1:] == ("+I", 1, "a")
+    assert len(read_all(stream, start)[0]) == 2
+
+
+def test_a_state_with_vectors_has_what_is_not_compacted(tmp_path: Path) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    table = pp.Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=options)
+    table.append({"id": [1, 2], "v": ["a", "b"]})
+    table.compact(full=True)
+    table.append({"id": [2, 3], "v": ["B", "c"]})
+    stream = stream_of(table, kind_column="kind")
+    rows = _kinds(read_all(stream, stream.start())[0])
+    newest = table.snapshots.list()[-1].id
+    assert sorted(rows) == [(newest, "+I", 1, "a"), (newest, "+I", 2, "B"), (newest, "+I", 3, "c")]
+
+
+def test_an_overwrite_needs_the_snapshot_before_it(keyed: pp.Table) -> None:
+    keyed.append({"id": [1], "v": ["a"]})
+    keyed.append({"id": [2], "v": ["b"]})
+    keyed.overwrite({"id": [3], "v": ["c"]})
+    keyed.append({"id": [4], "v": ["d"]})
+    given = {**_CHANGES, "streaming-read-overwrite": "true"}
+    stream = stream_of(keyed, kind_column="kind", options=given)
+    start = stream.start()
+    end = stream.end(start, Limits(max_snapshots=2))
+    keyed.snapshots.expire(retain_max=2, retain_min=1)
+    with pytest.raises(SnapshotNotFoundError, match="has expired"):
+        stream.end(end)

@@ -1,4 +1,4 @@
-"""A follower while random operations change its table: see `support.stream_world`."""
+"""A follower while random operations change its table: see `support.follower_world`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.effort import LONG, SEED
-from support.stream_world import KINDS, play
+from support.follower_world import KINDS, play
 
 _SEQUENCES = 200 if LONG else 3
 """Of each kind of table."""
