@@ -34,12 +34,11 @@ _LEAST_BLOCK = 1 << 19
 """Bytes of the block that is freed for that, at least."""
 
 
-_PLAIN = {
-    **{name: name for name in ("dictionary_encode", "filter", "if_else", "invert", "is_valid", "take", "unique")},
-    **{name: name for name in ("equal", "greater", "greater_equal", "less", "less_equal")},
-    "and_": "and",
-    "or_": "or",
-}
+_NAMES = """
+binary_join_element_wise binary_length dictionary_encode equal filter greater greater_equal if_else invert is_nan
+is_valid less less_equal list_flatten list_value_length replace_with_mask take unique
+"""
+_PLAIN = {**{name: name for name in _NAMES.split()}, "and_": "and", "or_": "or"}
 """Functions of ``pyarrow.compute`` that are called here with arrays, batches and scalars only, and what Arrow calls
 them."""
 
@@ -63,7 +62,37 @@ class _Compute:
     def fill_null(self, values: Any, value: object) -> Any:
         """``values`` with ``value``, of Python or Arrow, where they are NULL."""
         filler = value if isinstance(value, _ARROW) else scalar(value, values.type)
-        return _call("coalesce", values, filler.cast(values.type))
+        return _call("coalesce", values, filler if filler.type == values.type else self.cast(filler, values.type))
+
+    def cast(self, values: Any, type_: pa.DataType, *, safe: bool = True) -> Any:
+        """``values`` as another type; not ``safe``: values that do not fit it are cut."""
+        from pyarrow._compute import CastOptions, call_function
+
+        return call_function("cast", [_datum(values)], (CastOptions.safe if safe else CastOptions.unsafe)(type_))
+
+    def is_in(self, values: Any, value_set: Any) -> Any:
+        """Which values are among others, which NULL may be, too."""
+        from pyarrow._compute import SetLookupOptions, call_function
+
+        return call_function("is_in", [_datum(values)], SetLookupOptions(value_set))
+
+    def starts_with(self, values: Any, pattern: str) -> Any:
+        """Which texts begin with another one."""
+        return _matched("starts_with", values, pattern)
+
+    def ends_with(self, values: Any, pattern: str) -> Any:
+        """Which texts end with another one."""
+        return _matched("ends_with", values, pattern)
+
+    def match_substring(self, values: Any, pattern: str) -> Any:
+        """Which texts have another one in them."""
+        return _matched("match_substring", values, pattern)
+
+
+def _matched(name: str, values: Any, pattern: str) -> Any:
+    from pyarrow._compute import MatchSubstringOptions, call_function
+
+    return call_function(name, [_datum(values)], MatchSubstringOptions(pattern))
 
 
 def _with_scalars(function: Callable[..., Any], arity: Any, *arguments: Any, **options: Any) -> Any:
@@ -130,7 +159,7 @@ def array(
     if isinstance(values, np.ndarray):
         made = _of_numpy(values, mask)
         if made is not None:
-            return made if type_ is None or type_ == made.type else made.cast(type_)
+            return made if type_ is None or type_ == made.type else pc.cast(made, type_)
     elif mask is None:
         values = values if isinstance(values, (list, tuple, pa.Array, pa.ChunkedArray)) else list(values)
         made = None if isinstance(values, (pa.Array, pa.ChunkedArray)) else array_of(values, type_)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import one_array, pc, scalar
+from paimon_pyds.base.arrays import is_true, one_array, pc, scalar
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.base.text import one_line, size_text
@@ -306,18 +306,18 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
         return pa.Table.from_batches([], batches[0].schema if batches else ENTRY_SCHEMA)
     entries = pa.concat_tables(tables)
     deleted = pc.equal(entries.column("kind"), scalar(FileKind.DELETE, pa.int8()))
-    if not pc.any(deleted).as_py():
+    if not is_true(deleted).any():
         return entries
-    added = entries.filter(pc.invert(deleted))
-    gone = entries.filter(deleted)
+    added = pc.filter(entries, pc.invert(deleted))
+    gone = pc.filter(entries, deleted)
     # Only names are compared of the many; whole identities of the few whose name was deleted.
     named = pc.is_in(added.column("file_name"), pc.unique(gone.column("file_name")))
-    suspects = added.filter(named)
+    suspects = pc.filter(added, named)
     if suspects.num_rows == 0:
         return added
     dead = pc.is_in(file_identities(suspects), file_identities(gone))
     keep = pc.invert(named).combine_chunks()
-    return added.filter(pc.replace_with_mask(keep, named.combine_chunks(), pc.invert(dead)))
+    return pc.filter(added, pc.replace_with_mask(keep, named.combine_chunks(), pc.invert(dead)))
 
 
 def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:

@@ -178,7 +178,7 @@ class ManifestReader:
         """The ADDs among the entries of some manifests. Arguments as those of `entries`."""
         returned = None if columns is None else frozenset(columns)
         entries = self.entries(manifests, None if returned is None else returned.union(("kind",)))
-        added = entries.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8())))
+        added = pc.filter(entries, pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8())))
         return one_batch(added.select(entry_schema(returned).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.format import ReadCounters
 from paimon_pyds.format.parquet import source
 from paimon_pyds.format.parquet.reader import ParquetReader
+from paimon_pyds.storage import open_file_io
 from support.data_files import fields_of, open_reader, read_file, table_of, write_file
 from support.effort import LONG
 
@@ -102,6 +103,11 @@ def test_many_small_pages_are_decoded_as_in_other_files(tmp_path: Path, monkeypa
     path, fields = tmp_path / "a.parquet", fields_of(*["INT"] * 3)
     table = table_of(fields, *[range(40_000)] * 3)
     write_file(path, fields, table, {"parquet.page.row.count.limit": "256"})
+    io, name = open_file_io(str(path))
+    opened = source.ParquetSource(io, name, path.stat().st_size, ReadCounters())
+    if len(opened.tables([(0, 0)])[0, 0]) < 100:
+        pytest.skip("this pyarrow has no limit for the rows of a page")
+    opened.close()
     with monkeypatch.context() as patched:
         patched.setattr(ParquetReader, "_read_wide_group", _refuse)
         found, _ = _read_both(path, list(fields), 65_536, patched)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
@@ -153,3 +154,33 @@ def test_an_operation_imports_little(tmp_path: Path) -> None:
     of_avro = dict.fromkeys(_OPERATIONS["avro"], _OF_AVRO)
     too_many = {operation: set(loaded) - _NEEDED - of_avro.get(operation, set()) for operation, loaded, _ in answers}
     assert {operation: found for operation, found in too_many.items() if found} == {}
+
+
+_FILTERS = [
+    "code = 5", "code IN (3, 5)", "id BETWEEN 5 AND 900", "x < 0.5 AND id > 7", "name = 'v3'", "name LIKE 'v1%'",
+    "name LIKE '%3'", "name LIKE '%1%'", "code IS NULL", "p = 1", "p = 1 AND code < 4",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("partitions", [2, 40])
+def test_a_query_needs_no_pyarrow_compute(tmp_path: Path, partitions: int) -> None:
+    """Importing it takes longer than many a query: pyarrow makes each of its functions."""
+    columns = {"id": "BIGINT", "code": "INT", "x": "DOUBLE", "name": "STRING", "p": "INT"}
+    table = pp.Table.create(tmp_path / "t", columns, partition_by="p")
+    rows = [{"id": i, "code": i % 9, "x": i / 1000, "name": f"v{i}", "p": i % partitions} for i in range(1000)]
+    table.append(pa.Table.from_pylist(rows, table.arrow_schema))
+    table.delete("id % 50 = 0")
+    script = f"""
+import json, sys
+import paimon_pyds as pp
+table, found = pp.Table.open({str(tmp_path / "t")!r}), []
+for where in [None, *{_FILTERS!r}]:
+    rows = table.scan(where).to_arrow().num_rows
+    found.append([where, rows, "pyarrow.compute" in sys.modules])
+print(json.dumps(found))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = [[where, table.scan(where).to_arrow().num_rows, False] for where in [None, *_FILTERS]]
+    assert json.loads(done.stdout) == expected
+    assert expected[0][1] == 980

@@ -239,7 +239,7 @@ class FileReading:
             return
         for batch in self._read_or_count([*first, *others], selection, batch_rows):
             mask = self._matches(_pick(batch, first))
-            yield batch.filter(mask), mask
+            yield pc.filter(batch, mask), mask
 
     def _matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows the filter keeps, by its columns."""
@@ -262,7 +262,7 @@ class FileReading:
             rest = len(others) / columns_first * found / max(1, examined)  # as it seems by now
             self._reach(before + examined / (1 + rest))
             if keep:
-                kept_batches.append(_pick(batch, keep).filter(mask))
+                kept_batches.append(pc.filter(_pick(batch, keep), mask))
         rows = np.concatenate(accepted_rows) if accepted_rows else np.empty(0, np.int64)
         if not len(rows):
             return
@@ -369,7 +369,7 @@ def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDAr
             return _held_or(pa.repeat(scalar(file.sequence_number, type_), n), name, spec, file, rows)
     pairs = partition_texts(spec.partition_fields, file.partition, spec.options or {})
     one = array([list(pairs.items())], type_)
-    return one.take(array(np.zeros(n, np.int8)))
+    return pc.take(one, array(np.zeros(n, np.int8)))
 
 
 def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:

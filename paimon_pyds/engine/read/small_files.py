@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, scalar
+from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, pc, scalar
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
@@ -139,7 +139,7 @@ class JoinedFiles:
                 _note(trace, file, live, len(data))
                 worked(file.path, reading=True)
                 if data and live.positions is not None:
-                    table = table.take(from_numpy(live.to_array(file.row_count)))
+                    table = pc.take(table, from_numpy(live.to_array(file.row_count)))
             yield DecodedFile(file, trace, table, live)
 
     def _live_rows(self, file: PlannedFile, trace: FileTrace) -> RowSelection:
@@ -166,8 +166,8 @@ class JoinedFiles:
             kept, ends = is_true(mask), np.cumsum(counts)
             before = np.append(0, np.cumsum(kept, dtype=np.int64))
             counts = before[ends] - before[ends - counts]
-            read, positions = read.filter(mask), from_numpy(np.flatnonzero(kept))
-            partition = {name: values.take(positions) for name, values in partition.items()}
+            read, positions = pc.filter(read, mask), from_numpy(np.flatnonzero(kept))
+            partition = {name: pc.take(values, positions) for name, values in partition.items()}
             places = places[kept] if self.spec.metadata_columns else places
         for trace, count in zip(traces, counts.tolist(), strict=True):
             trace.rows_returned = count
@@ -188,7 +188,7 @@ class JoinedFiles:
         if not fields:
             return {}
         values = partition_values(fields, array([file.partition for file in files], pa.binary()))
-        rows = values.take(from_numpy(np.repeat(np.arange(len(files)), counts)))
+        rows = pc.take(values, from_numpy(np.repeat(np.arange(len(files)), counts)))
         return dict(zip(values.schema.names, rows.columns, strict=True))
 
 

@@ -265,8 +265,8 @@ class Planner:
         names = self.reader.live(older, ("file_name",)).column("file_name")
         if between.exact:
             renewed = renewed_files(self.store, self.schema, between.start, between.end)
-            names = names.filter(pc.invert(pc.is_in(names, value_set=array(sorted(renewed), pa.string()))))
-        return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
+            names = pc.filter(names, pc.invert(pc.is_in(names, value_set=array(sorted(renewed), pa.string()))))
+        return pc.filter(entries, pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
     def check_total(self, found: int) -> None:
         """Compare the rows of all live files with the number in the snapshot.
@@ -294,7 +294,7 @@ class Planner:
             return kept
         whole = self.read(manifests)
         self.note("table", whole)
-        kept = whole.filter(pc.is_in(whole.column("file_name"), value_set=kept.column("file_name")))
+        kept = pc.filter(whole, pc.is_in(whole.column("file_name"), value_set=kept.column("file_name")))
         replace(PARTITIONS, name="manifests").explain(whole, kept, self.partition_predicate, self)
         return kept
 

@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, binary_parts, from_numpy, is_true, list_items, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import (
+    array,
+    binary_parts,
+    from_numpy,
+    is_true,
+    list_items,
+    pc,
+    scalar,
+    to_numpy,
+)
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import arities
@@ -113,7 +122,7 @@ def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     first, last = numbers
     counted = last - first + 1 >= to_numpy(entries.column("row_count"))
     for ignoring in (f".{name}" for name, traits in TRAITS.items() if traits.ignores_nan):
-        counted &= ~is_true(pc.ends_with(entries.column("file_name"), pattern=ignoring))
+        counted &= ~is_true(pc.ends_with(entries.column("file_name"), ignoring))
     return np.asarray(counted, np.bool_)
 
 

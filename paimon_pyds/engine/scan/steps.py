@@ -161,7 +161,7 @@ def buckets_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) 
 
 
 def _by_keys(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:
-    return entries.filter(from_numpy(keys_of(planner.request.predicate, entries, planner))), ""
+    return pc.filter(entries, from_numpy(keys_of(planner.request.predicate, entries, planner))), ""
 
 
 def keys_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) -> Mask:

@@ -28,9 +28,9 @@ def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
         return _optional(member, null, column)
     match node:
         case Primitive("int" | "long"):
-            return [varints(to_numpy(column.cast(pa.int64())))]
+            return [varints(to_numpy(pc.cast(column, pa.int64())))]
         case Primitive("bytes" | "string"):
-            body = column.cast(pa.binary())
+            body = pc.cast(column, pa.binary())
             return [varints(to_numpy(pc.binary_length(body)).astype(np.int64)), body]
         case Array(item):
             return _array(item, column)
@@ -59,7 +59,7 @@ def _optional(member: Node, null: int, column: pa.Array) -> list[pa.Array]:
     here, absent = (scalar(bytes([2 * at]), pa.binary()) for at in (1 - null, null))
     if column.null_count == len(column):
         return [array([absent.as_py()] * len(column), pa.binary())]
-    valid = column.is_valid()
+    valid = pc.is_valid(column)
     marker = pc.if_else(valid, here, absent)
     if column.null_count == 0:
         return [marker, *encode_field(member, column)]
@@ -79,7 +79,7 @@ def _blank(type_: pa.DataType) -> object:
 def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     lengths = pc.list_value_length(column)
     counts = to_numpy(pc.fill_null(lengths, scalar(0, lengths.type))).astype(np.int64)
-    return list_pieces(np.append(0, np.cumsum(counts)), join(encode_field(item, column.flatten())))
+    return list_pieces(np.append(0, np.cumsum(counts)), join(encode_field(item, pc.list_flatten(column))))
 
 
 def list_pieces(bounds: Int64s, items: pa.Array) -> list[pa.Array]:

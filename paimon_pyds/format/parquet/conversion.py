@@ -180,7 +180,7 @@ def without_rows(batch: pa.RecordBatch, keep: pa.BooleanArray) -> pa.RecordBatch
     if keep.true_count == batch.num_rows:
         return batch
     # Column by column: for a whole batch Arrow would make row numbers of the mask first.
-    columns = [_without_bitmap(column).filter(keep) for column in batch.columns]
+    columns = [pc.filter(_without_bitmap(column), keep) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 

@@ -331,7 +331,7 @@ def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa
     if leaf.physical == _BYTES:
         plain = array(bounds, pa.binary())
         try:
-            return plain if pa.types.is_binary(target) else plain.cast(target)
+            return plain if pa.types.is_binary(target) else pc.cast(plain, target)
         except pa.ArrowInvalid:  # cut inside a character, or no text at all
             return pa.nulls(len(bounds), target)
     if leaf.physical == _FIXED:
@@ -339,7 +339,7 @@ def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa
         return _decimals(whole, target)
     numbers, known = _numbers(bounds, leaf.physical)
     if pa.types.is_floating(target):
-        return array(numbers, mask=~known).cast(target)
+        return pc.cast(array(numbers, mask=~known), target)
     if pa.types.is_decimal(target):
         return _decimals([int(n) if k else None for n, k in zip(numbers, known, strict=True)], target)
     if pa.types.is_boolean(target):
@@ -347,9 +347,9 @@ def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa
     if pa.types.is_integer(target):
         limits = np.iinfo(f"i{target.bit_width // 8}")
         known &= (numbers >= limits.min) & (numbers <= limits.max)
-        return array(np.where(known, numbers, 0), mask=~known).cast(target)
+        return pc.cast(array(np.where(known, numbers, 0), mask=~known), target)
     stored = pa.int64() if leaf.physical == _INT64 else pa.int32()
-    return array(numbers, mask=~known).cast(stored).view(target)
+    return pc.cast(array(numbers, mask=~known), stored).view(target)
 
 
 def _numbers(bounds: Sequence[bytes | None], physical: int) -> tuple[npt.NDArray[Any], Flags]:

@@ -13,7 +13,7 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, from_numpy, keep_freed_memory, one_array
+from paimon_pyds.base.arrays import Int64s, from_numpy, keep_freed_memory, one_array, pc
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, RowType, arrow_schema
@@ -341,7 +341,9 @@ class ParquetReader:
             if task.rows is not None:
                 low, high = np.searchsorted(task.rows, (start, done))
                 if high - low < batch.num_rows:
-                    wanted = batch.take(from_numpy(task.rows[low:high] - start)) if low < high else batch.slice(0, 0)
+                    wanted = (
+                        pc.take(batch, from_numpy(task.rows[low:high] - start)) if low < high else batch.slice(0, 0)
+                    )
             elif keep is not None:
                 wanted = without_rows(batch, keep.slice(start, batch.num_rows))
             found = conform_batch(wanted if wanted.num_rows else batch, schema, self._path)

@@ -114,7 +114,7 @@ def _in_ranges(ranges: Ranges, values: _Values) -> _Values:
     if isinstance(values, pa.ChunkedArray):
         return pa.chunked_array([_in_ranges(ranges, chunk) for chunk in values.chunks], pa.bool_())
     if pa.types.is_dictionary(values.type):
-        return _in_ranges(ranges, values.dictionary).take(values.indices)
+        return pc.take(_in_ranges(ranges, values.dictionary), values.indices)
     steps = steps_of(_plain(values, ranges.column))
     last = np.searchsorted(ranges.low, steps, "right") - 1
     found = (last >= 0) & (steps <= ranges.high[np.maximum(last, 0)])
@@ -153,7 +153,7 @@ def _rows_of(predicate: Predicate, batch: pa.RecordBatch | pa.Table, rows: Int64
     needed = set(root_columns(predicate))
     columns = [name for name in batch.schema.names if name in needed]
     # A batch without columns does not know its length.
-    return batch.select(columns or batch.schema.names[:1]).take(from_numpy(rows))
+    return pc.take(batch.select(columns or batch.schema.names[:1]), from_numpy(rows))
 
 
 def _leaf(leaf: Leaf, values: _Values) -> _Values:
@@ -174,7 +174,7 @@ def _by_dictionary(leaf: Leaf, values: _Values) -> _Values:
     """Evaluate each distinct value once."""
     if isinstance(values, pa.ChunkedArray):
         return pa.chunked_array([_by_dictionary(leaf, chunk) for chunk in values.chunks], pa.bool_())
-    found = _leaf(leaf, values.dictionary).take(values.indices)
+    found = pc.take(_leaf(leaf, values.dictionary), values.indices)
     # A null is a null index, or the index of a null.
     return pc.fill_null(found, scalar(True, pa.bool_())) if leaf.op is Op.IS_NULL else found
 
