@@ -6,7 +6,7 @@ import codecs
 import io
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _PEEKED_BYTES = 64 << 10
 """Bytes in which the first line is looked for: longer ones are no header of a table."""
 _NO_UTF8 = "it is no UTF-8: convert the file"
+_NO_DECIMAL = re.compile(r"The string '(.*)' is not a valid decimal128 number")
+_INVALID = "CSV conversion error to {}: invalid value '{}'"
 _COLUMN = re.compile(r"In CSV column #(\d+)")
 
 
@@ -38,10 +40,10 @@ def open_csv(path: str, file: Any, how: InputFormat) -> Rows:
     types = {field.name: field.type for field in how.types or ()}
     if not (how.header or types):
         raise OptionError("nothing names the columns of CSV without a header", hint="say them with --types")
-    # Arrow would make infinity of what is too large for FLOAT.
-    parsed = {name: pa.float64() if pa.types.is_float32(type_) else type_ for name, type_ in types.items()}
-    try:
-        stream = arrow_csv.open_csv(
+    guesses = how.header and not types and file.seekable()
+
+    def opened(column_types: dict[str, pa.DataType]) -> Any:
+        return arrow_csv.open_csv(
             file,
             arrow_csv.ReadOptions(column_names=None if how.header else list(types)),
             # An empty line is the NULL of a single column.
@@ -49,13 +51,20 @@ def open_csv(path: str, file: Any, how: InputFormat) -> Rows:
                 delimiter=how.delimiter, newlines_in_values=True, ignore_empty_lines=how.delimiter.encode() in first
             ),
             arrow_csv.ConvertOptions(
-                column_types=parsed, null_values=[how.null], strings_can_be_null=True, quoted_strings_can_be_null=False
+                column_types={name: _parsed(type_) for name, type_ in column_types.items()},
+                null_values=[how.null], strings_can_be_null=True, quoted_strings_can_be_null=False,
             ),
-        )
+        )  # fmt: skip
+
+    try:
+        if guesses:
+            types = {field.name: field.type for field in opened({}).schema if pa.types.is_integer(field.type)}
+            file.seek(0)
+        stream = opened(types)
         names = stream.schema.names
     except pa.ArrowInvalid as error:
         names = [] if how.header else list(types)
-        raise _refused(error, names or _names(first, how), path) from error
+        raise _refused(error, names or _names(first, how), path, types) from error
     except UnicodeDecodeError as error:
         raise SchemaError("can't read the names of columns", path=path, hint=_NO_UTF8) from error
     _check_names(names, how, path)
@@ -69,6 +78,14 @@ def open_csv(path: str, file: Any, how: InputFormat) -> Rows:
     schema = pa.schema([(field.name, types.get(field.name, field.type)) for field in stream.schema])
     guessed = [f.name for f in stream.schema if pa.types.is_float64(f.type) and f.name not in types]
     return schema, _batches(stream, schema, guessed, path)
+
+
+def _parsed(type_: pa.DataType) -> pa.DataType:
+    """The type to read a column as, before it is cast. Arrow would make infinity of what is too large for FLOAT, and
+    take 0xFFFFFFFF for the bits of an integer, which is -1; for a decimal it takes no such text."""
+    if pa.types.is_float32(type_):
+        return pa.float64()
+    return pa.decimal128(20, 0) if pa.types.is_integer(type_) else type_
 
 
 def _is_binary(type_: pa.DataType) -> bool:
@@ -100,7 +117,9 @@ def _batches(stream: Any, schema: pa.Schema, guessed: list[str], path: str) -> I
         try:
             batch = next(stream, None)
         except pa.ArrowInvalid as error:
-            raise _refused(error, schema.names, path, rows) from error
+            raise _refused(
+                error, schema.names, path, dict(zip(schema.names, schema.types, strict=True)), rows
+            ) from error
         if batch is None:
             return
         rows += batch.num_rows
@@ -114,17 +133,33 @@ def _batches(stream: Any, schema: pa.Schema, guessed: list[str], path: str) -> I
             try:
                 columns.append(column if column.type == field.type else cast_number(column, field.type))
             except pa.ArrowInvalid as error:
-                raise SchemaError(f"can't read the input: column {field.name!r}: {error}", path=path) from error
+                said = _too_large(column, field.type) if pa.types.is_decimal(column.type) else str(error)
+                raise SchemaError(f"can't read the input: column {field.name!r}: {said}", path=path) from error
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _refused(error: Exception, names: list[str], path: str, rows: int = 0) -> SchemaError:
-    """Arrow's error, with the name of the column in place of its number. ``rows``: that were read before."""
+def _too_large(column: pa.Array, type_: pa.DataType) -> str:
+    from paimon_pyds.base.types.unfit_values import first_refused
+
+    at = first_refused(len(column), lambda n: cast_number(column.slice(0, n), type_))
+    return _INVALID.format(type_, column[at].as_py())
+
+
+def _refused(
+    error: Exception, names: list[str], path: str, types: Mapping[str, pa.DataType], rows: int = 0
+) -> SchemaError:
+    """Arrow's error, with the name of the column in place of its number, and with its type in place of the one that it
+    is parsed as. ``rows``: that were read before."""
     text, hint = str(error).splitlines()[0], None
     if found := _COLUMN.match(text):
         at = int(found[1])
-        name = repr(names[at]) if at < len(names) else f"#{at + 1}"
-        text, hint = f"column {name}{text[found.end() :]}", "correct the value, or give the column another type"
+        name = names[at] if at < len(names) else f"#{at + 1}"
+        text = text[found.end() :]
+        if name in types and pa.types.is_integer(types[name]):
+            no_number = _NO_DECIMAL.search(text)
+            text = ": " + _INVALID.format(types[name], no_number[1] if no_number else "with a fraction")
+        shown = repr(name) if at < len(names) else name
+        text, hint = f"column {shown}{text}", "correct the value, or give the column another type"
     if "UTF8" in text:
         hint = _NO_UTF8
     elif "Empty string" in text:

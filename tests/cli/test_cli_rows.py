@@ -191,6 +191,18 @@ def test_errors_in_csv_name_the_column(
     assert table.snapshots.latest() is None
 
 
+def test_hexadecimal_texts_are_no_integers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Arrow would read them as the bits of integers: 0xFFFFFFFF as -1."""
+    file, path = tmp_path / "rows.csv", str(tmp_path / "new")
+    file.write_text("id,text\n0xFFFFFFFF,0xFF\n")
+    table = pp.Table.create(tmp_path / "t", "id INT, text STRING")
+    for arguments in ([table.path], [path, "--create"]):
+        assert main(["append", *arguments[:1], str(file), *arguments[1:]]) == 1
+        assert "column 'id': CSV conversion error to int" in capsys.readouterr().err
+    assert main(["append", path, str(file), "--create", "--types", "id STRING, text STRING"]) == 0
+    assert pp.Table.open(path).to_arrow().to_pylist() == [{"id": "0xFFFFFFFF", "text": "0xFF"}]
+
+
 def test_errors_in_csv_of_a_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = pp.Table.create(tmp_path / "t", parse_columns("id INT, t TIMESTAMP(6) WITH LOCAL TIME ZONE"))
     (tmp_path / "rows.csv").write_text("id,t\n1,2026-01-31 12:30:00Z\n2,2026-01-31 12:30:00\n")
