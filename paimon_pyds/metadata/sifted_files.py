@@ -15,6 +15,9 @@ from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFi
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 
 _TOTALS = ("row_count", "file_size")
+HELD_BYTES = 4 << 20
+"""Bytes of manifests with removals up to which they are held decoded from the first look to the second: in memory they
+take some ten times as much."""
 
 
 class SiftedFiles(NamedTuple):
@@ -40,12 +43,24 @@ def sifted_files(
     ``columns``: of the entries, and what ``test`` looks at. Raises as the methods of `ManifestReader`.
     """
     # Names removed by any manifest are known before an entry is dropped, else totals would count files that are gone.
-    # So manifests with removals are decoded twice: to hold them all decoded would take the memory of the table.
+    # So manifests with removals are looked at twice; many of them are decoded twice, as memory bounds what is held.
     changing = [manifest for manifest in manifests if manifest.num_deleted_files]
-    removals = list(reader.each_decoded(changing, lambda m: reader.sift(m, ("kind", "file_name"), _is_removal)))
-    gone = None if not removals else pa.concat_arrays([batch.column("file_name") for batch in removals]).unique()
-    names = {"kind", *columns, *_TOTALS, *(IDENTITY_COLUMNS if gone is not None else ())}
-    schema = entry_schema(frozenset(names))
+    schema = entry_schema(frozenset({"kind", *columns, *_TOTALS, *(IDENTITY_COLUMNS if changing else ())}))
+    held: dict[int, list[pa.RecordBatch | LazyEntries]] = {}
+    if sum(manifest.file_size for manifest in changing) <= HELD_BYTES:
+        held = {id(manifest): [] for manifest in changing}
+
+    def removed_names(manifest: ManifestFile) -> pa.Array:
+        def is_removal(entries: pa.RecordBatch | LazyEntries) -> Flags:
+            if held:
+                held[id(manifest)].append(entries)
+            return _is_removal(entries)
+
+        names = schema.names if held else ("kind", "file_name")
+        return reader.sift(manifest, names, is_removal).column("file_name")
+
+    removals = list(reader.each_decoded(changing, removed_names))
+    gone = pa.concat_arrays(removals).unique() if removals else None
 
     def sift(manifest: ManifestFile) -> tuple[pa.RecordBatch, np.ndarray[tuple[int], np.dtype[np.int64]]]:
         added = np.zeros(3, np.int64)
@@ -56,6 +71,9 @@ def sifted_files(
             wanted = test(entries) | removed
             return wanted if gone is None else wanted | is_true(pc.is_in(entries.column("file_name"), gone))
 
+        if id(manifest) in held:
+            parts = [_filtered(part, keep(part)) for part in held.pop(id(manifest))]
+            return one_batch(pa.Table.from_batches(parts, schema)), added
         return reader.sift(manifest, schema.names, keep), added
 
     found = list(reader.each_decoded(manifests, sift))
@@ -69,6 +87,10 @@ def sifted_files(
         totals += _totals(alive) - _totals(entries, ~_is_removal(entries))
         entries = pc.filter(alive, from_numpy(test(alive)))
     return SiftedFiles(entries.select(entry_schema(frozenset(columns)).names), *totals.tolist())
+
+
+def _filtered(entries: pa.RecordBatch | LazyEntries, keep: Flags) -> pa.RecordBatch:
+    return entries.filter(keep).batch() if isinstance(entries, LazyEntries) else pc.filter(entries, from_numpy(keep))
 
 
 def _is_removal(entries: pa.RecordBatch | LazyEntries) -> Flags:

@@ -4,6 +4,7 @@ of one manifest."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,10 +22,12 @@ from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.avro import batch_decode
 from paimon_pyds.metadata import manifest_codec
+from paimon_pyds.metadata import sifted_files as sifted
 from paimon_pyds.metadata.manifest import live_entries
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.sifted_files import sifted_files
 from paimon_pyds.metadata.store import METADATA_CACHE
+from support.counting_io import counted
 from support.effort import LONG
 from support.random_world import random_world
 from support.table_model import to_sql, to_tree
@@ -122,6 +125,19 @@ def test_removed_files_do_not_come_back(table: pp.Table) -> None:
     with _sifting():
         assert table.scan("id = 15").to_arrow().num_rows == 0
         assert table.scan("id = 9 OR id = 21").to_arrow().num_rows == 2
+
+
+def test_manifests_with_removals_are_read_once_as_far_as_memory_allows(
+    table: pp.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Manifests here begin with the same letters as manifest lists do, which are read once in any case."""
+    for bound, most in ((sifted.HELD_BYTES, 1), (0, 2)):
+        monkeypatch.setattr(sifted, "HELD_BYTES", bound)
+        store, io = counted(table.path)
+        with _sifting():
+            assert pp.Table(store).scan("id = 15 OR id = 21").plan().files
+        reads = Counter(name for name, _ in io.read if name.startswith("manifest-"))
+        assert max(reads.values()) == most
 
 
 def test_columns_of_other_files_are_not_made(table: pp.Table) -> None:
