@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,13 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read import read_split
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.engine.read.row_places import groups_of, read_group
+from paimon_pyds.engine.read.small_files import MOST_TOGETHER, joined_files
 from paimon_pyds.engine.stream.plans import PlannedChanges
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.threads import in_order
 from paimon_pyds.keys.merge.key_values import INSERT, ROW_KINDS, ROWKIND, VALUE_KIND
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, sections
+from paimon_pyds.storage import requests_at_once
 
 _HELD_BYTES = 128 << 20
 """Rows that are read ahead of their consumer, to bound memory."""
@@ -122,7 +125,8 @@ def read_in_order(
 ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
     """All rows of a plan with the number of the snapshot of each; several files are read at a time."""
     if len(planned.snapshots) == 1:
-        sources: Iterator[_Numbered] = (_with_zeros(split, batch_rows) for split in planned.splits)
+        pieces = chain.from_iterable(map(_pieces, planned.splits))
+        sources: Iterator[_Numbered] = (_with_zeros(piece, batch_rows) for piece in pieces)
     else:
         sources = _groups(planned.spec, planned.files, batch_rows)
     found = in_order(sources, threads=threads, held=_HELD_BYTES, size=_bytes_of)
@@ -133,7 +137,8 @@ def read_splits_in_order(
     planned: PlannedChanges, rows: ChangeRows, batch_rows: int, threads: int, skip: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The rows of the splits of a state after the first ``skip``, each batch with the number of its split."""
-    sources = (_of_split(number, split, batch_rows) for number, split in enumerate(planned.splits) if number >= skip)
+    left = enumerate(planned.splits[skip:], skip)
+    sources = (_of_split(number, piece, batch_rows) for number, split in left for piece in _pieces(split))
     for batch, number in in_order(sources, threads=threads, held=_HELD_BYTES, size=lambda item: int(item[0].nbytes)):
         result, _ = rows.of(batch, planned.kind, np.zeros(batch.num_rows, np.int64))
         if result.num_rows:
@@ -141,6 +146,17 @@ def read_splits_in_order(
 
 
 _Numbered = Generator[tuple[pa.RecordBatch, npt.NDArray[np.int64]], None, None]
+
+
+def _pieces(split: Split) -> Iterator[Split]:
+    """The split in parts that are read at the same time, in the order of its rows. Of a store it stays whole if files
+    have indexes, as these are requested together."""
+    spec = split.spec
+    if requests_at_once(spec.io) and any(file.index_path for file in split.files):
+        yield split
+        return
+    for group in joined_files(spec, sections(split.files), MOST_TOGETHER):
+        yield Split.of(spec, group)
 
 
 def _of_split(number: int, split: Split, batch_rows: int) -> Generator[tuple[pa.RecordBatch, int], None, None]:
