@@ -281,7 +281,7 @@ def _prepared(directory: Path, name: str, made: Path) -> _Case:
 def test_one_fault(tmp_path: Path, made: Path, name: str) -> None:
     case = _prepared(tmp_path, name, made)
     points = [point for point in enumerate(case.done) if point[1] not in HARMLESS]
-    points = sorted({*sampled(enumerate(case.done), 2), *sampled(points, 4)})
+    points = sorted({*sampled(enumerate(case.done), 1), *sampled(points, 3)})
     for at, done in points:
         for mode in _MODES if LONG else (_MODES[at % len(_MODES)],):
             path = case.copy(f"{at} {mode}")

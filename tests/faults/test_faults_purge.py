@@ -119,7 +119,7 @@ def test_a_purge_is_serializable(name: str, named: bool, outer: str) -> None:
     alone = {False: _after(start, _purge), True: _after(start, operation)}
     first, second = _Runs(_purge), _Runs(operation)
     one, other = (first, second) if outer == "purge" else (second, first)
-    moments = sampled(range(len(calls_of(start, one))), 5)
+    moments = sampled(range(len(calls_of(start, one))), 3)
     for at, files in zip(moments, each_moment(start, one, other, moments), strict=True):
         state = repr(_state(files))
         if first.refused:
