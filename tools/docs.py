@@ -50,7 +50,7 @@ ABOUT_STATUS = {
 
 def api() -> str:
     """The reference of classes and functions, which Sphinx fills from docstrings."""
-    from paimon_pyds import spark
+    from paimon_pyds import cdc, spark
 
     lines = ["# Python reference", ""]
     for heading, names in PLAIN_PYTHON.items():
@@ -66,6 +66,10 @@ def api() -> str:
         calls = [f"{name}.{call}" for call in member.__all__] if inspect.ismodule(member) else [name]
         if name != "register" and not inspect.isclass(member):
             lines += [line for call in calls for line in _directive("autofunction", f"paimon_pyds.spark.{call}")]
+    lines += ["## Change data capture: paimon_pyds.cdc", ""]
+    for name in cdc.__all__:
+        kind = ["autoclass", ":members:"] if name[0].isupper() else ["autofunction"]
+        lines += _directive(kind[0], f"paimon_pyds.cdc.{name}", *kind[1:])
     return "\n".join(lines)
 
 
