@@ -123,7 +123,7 @@ class _Spec:
         found = None if context is None else context.getLocalProperty(QUERY_ID)
         if not found:
             raise OptionError(
-                "Spark Connect does not say which query a micro-batch is of",
+                "Spark does not say which query the micro-batch is of, as always with Spark Connect",
                 hint="give foreach_batch a name: that of the stream, which no other one into the table has",
             )
         return str(found)

@@ -165,6 +165,22 @@ def test_the_default_name_is_the_id_of_the_query(query: Query, path: str) -> Non
     assert _names(pp.Table.open(path)) == [(query.id, 0)]
 
 
+def test_micro_batches_that_come_again(spark: Any, path: str) -> None:
+    """The function as Spark calls it, without a query and its worker."""
+    frame = spark.createDataFrame([(1, "a", "+I"), (2, "b", "+I")], COLUMNS)
+    writes = foreach_batch(path, name="w", primary_key="id", bucket=1, rowkind_column="kind")
+    merges = foreach_batch(path, name="m", on="id", when_matched=[pp.Update({"v": "concat(target.v, source.v)"})])
+    for function in (writes, merges, merges, writes):
+        pickle.loads(pickle.dumps(function))(frame, 0)
+    table = pp.Table.open(path)
+    assert _rows(table) == [(1, "aa"), (2, "bb")]
+    merges(frame.filter("id = 1"), 1)
+    assert _rows(table) == [(1, "aaa"), (2, "bb")]
+    assert _names(table) == [("w", 0), ("m", 0), ("m", 1)]
+    with pytest.raises(OptionError, match="give foreach_batch a name"):
+        foreach_batch(path)(frame, 0)  # no query runs this
+
+
 @pytest.mark.connect
 def test_connect_needs_a_name(query: Query, path: str) -> None:
     query.add((1, "a", "+I"))
