@@ -47,6 +47,7 @@ class ByIdentity(Generic[_T]):
     take milliseconds. The tuples are held, so that no other one gets their identity."""
 
     _MOST = 64
+    """Tuples that are held: those of the tables of one query, and of a few before."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, tuple[tuple[object, ...], _T]] = {}

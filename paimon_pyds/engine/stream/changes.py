@@ -94,7 +94,7 @@ class ChangeStream:
             "streaming-read-overwrite" if self.schema.primary_keys else "streaming-read-append-overwrite"
         )
         self._history = History(self._store, changelog=self._changelog)
-        self._misfits: dict[int, SchemaError | None] = {}
+        self._schema_errors: dict[int, SchemaError | None] = {}
         self._moved_at: float | None = None
 
     @property
@@ -375,9 +375,9 @@ class ChangeStream:
         """The error for a snapshot whose schema lacks a column that is read, or has it with another type."""
         if schema_id <= self.schema.id:
             return None
-        if schema_id not in self._misfits:
-            self._misfits[schema_id] = self._compared(self._store.schema(schema_id))
-        return self._misfits[schema_id]
+        if schema_id not in self._schema_errors:
+            self._schema_errors[schema_id] = self._compared(self._store.schema(schema_id))
+        return self._schema_errors[schema_id]
 
     def _compared(self, newer: TableSchema) -> SchemaError | None:
         by_id = {field.id: field for field in newer.fields}

@@ -13,6 +13,7 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.snapshot import Snapshot
 
 _VERSION = 1
+"""The version of the JSON form: a later one is refused, as what it adds is not known."""
 _HINT = "give what position.to_json() returned, unchanged"
 
 

@@ -230,9 +230,9 @@ class BlockSums:
         """Append bytes."""
         view = memoryview(data).cast("B")
         if self._pending:
-            room = BLOCK_BYTES - len(self._pending)
-            self._pending += view[:room]
-            view = view[room:]
+            free_bytes = BLOCK_BYTES - len(self._pending)
+            self._pending += view[:free_bytes]
+            view = view[free_bytes:]
             if len(self._pending) < BLOCK_BYTES:
                 return
             self._sums.append(checksum(bytes(self._pending)))

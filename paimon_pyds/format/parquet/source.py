@@ -293,18 +293,18 @@ def _in_a_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, ahead: bool = True) -> Any:
+def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, on_threads: bool = True) -> Any:
     """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any.
 
     Args:
         source: the file.
         metadata: its footer, where that was read.
         buffer: bytes of each column that are read at a time; 0 for row groups as a whole, which takes fewer requests.
-        ahead: read row groups as a whole on pyarrow's threads, which pays where there is something to wait for.
+        on_threads: read row groups as a whole on pyarrow's threads, which pays where there is something to wait for.
     """
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(source, metadata=metadata, **_settings(ahead and not buffer, buffer))
+    return pq.ParquetFile(source, metadata=metadata, **_settings(on_threads and not buffer, buffer))
 
 
 def open_reader(data: bytes) -> Any:
