@@ -25,6 +25,7 @@ from paimon_pyds.base.types import DataField, Kind, arrow_schema, scalar_to_inte
 from paimon_pyds.engine.read import FileTrace, read_split, with_filter
 from paimon_pyds.engine.read.candidate_keys import read_wanted
 from paimon_pyds.engine.read.merged_files import read_merged
+from paimon_pyds.engine.read.small_files import is_small
 from paimon_pyds.engine.scan.prune import bucket_key_fields, hashes_alike
 from paimon_pyds.engine.write.conform import Conformer
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError
@@ -50,6 +51,9 @@ KEYS_AT_ONCE = 1 << 16
 """Keys that are planned together: later ones are greater, so that hardly a page is read twice."""
 _MANY_KEYS = 256
 """Keys from which sections are read in parallel from the start: they have much to decompress."""
+LEAST_TOGETHER = 8
+MOST_TOGETHER = 64
+"""Small sections that are read together."""
 _BATCH_ROWS = 65_536
 """Rows of a batch."""
 _HELD_BYTES = 64 << 20
@@ -162,10 +166,40 @@ def rows_with_keys(
     missing = tuple(field for field in keys.fields if field not in columns)
     filtered = tuple(field for field in spec.filter_fields if field not in (*columns, *missing))
     spec = replace(with_filter(spec, Const.TRUE), fields=(*columns, *missing, *filtered), filter_fields=())
-    reads = (_rows_of(spec, section, here) for section, here in keys.by_section(files))
+    reads = _reads(spec, keys, files)
     threads, eager = threads or os.cpu_count() or 1, keys.rows.num_rows >= _MANY_KEYS
     batches = list(in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of, eager=eager))
     return pa.Table.from_batches(batches, result_schema(spec))
+
+
+def _reads(
+    spec: ReadSpec, keys: SortedKeys, files: Sequence[PlannedFile]
+) -> Iterator[Generator[pa.RecordBatch, None, None]]:
+    """The rows of the sections that may have some of the keys; many small ones are read together."""
+    small: list[tuple[list[PlannedFile], SortedKeys]] = []
+    plain = not is_clustered(keys.schema) and all(field.type.kind is not Kind.CHAR for field in keys.fields)
+    for section, here in keys.by_section(files):
+        if not (plain and is_small(spec, section)):
+            yield _rows_of(spec, section, here)
+            continue
+        small.append((section, here))
+        if len(small) == MOST_TOGETHER:
+            yield _rows_of_small(spec, [files for files, _ in small], keys)
+            small = []
+    if len(small) >= LEAST_TOGETHER:
+        yield _rows_of_small(spec, [files for files, _ in small], keys)
+    else:
+        yield from (_rows_of(spec, section, here) for section, here in small)
+
+
+def _rows_of_small(
+    spec: ReadSpec, found: Sequence[Sequence[PlannedFile]], keys: SortedKeys
+) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of small sections that have one of some keys: all are read, which takes less than looking for some."""
+    for batch in read_split(Split.of(spec, [file for section in found for file in section]), _BATCH_ROWS):
+        kept, _ = matching(keys.fields, keys.rows, batch)
+        if len(kept):
+            yield pc.take(batch, from_numpy(kept))
 
 
 def _rows_of(spec: ReadSpec, files: Sequence[PlannedFile], keys: SortedKeys) -> Generator[pa.RecordBatch, None, None]:

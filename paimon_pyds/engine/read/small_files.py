@@ -66,6 +66,11 @@ def joined_files(
         yield together
 
 
+def is_small(spec: ReadSpec, section: Sequence[PlannedFile]) -> bool:
+    """Whether `joined_files` may join a section with others."""
+    return _kind(spec, section) is not None
+
+
 def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] | None:
     """What small sections must have in common to be joined; None for those that are read alone."""
     if spec.metadata_columns not in ((), (ROW_INDEX,)) or spec.sequence_gaps is not None or len(section) > _MOST_RUNS:

@@ -197,3 +197,41 @@ def _rows_of(keys: pa.Table, rows: pa.Table) -> pa.Table:
     found = lines(rows.select(keys.column_names))
     places = {text: place for place, text in enumerate(found)}
     return rows.take(pa.array([places[text] for text in lines(keys) if text in places], pa.int64()))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_small_buckets(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rows are read together: the same as one bucket after the other, and as a scan's."""
+    rng = random.Random(seed)
+    key = rng.choice([["id"], ["p", "id"], ["name", "id"]])
+    columns = {"id": "BIGINT", "name": "STRING", "p": "INT", "x": "DOUBLE", "tags": "ARRAY<INT>"}
+    partitioned = {"partition_by": "p"} if "p" in key else {}
+    options = {"bucket": "1" if partitioned else "20", "write-only": rng.choice(["true", "false"])}
+    if options["write-only"] == "false":
+        options |= rng.choice([{}, {"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}])
+    table = Table.create(tmp_path / "t", columns, primary_key=key, **partitioned, options=options)
+    for step in range(3):
+        rows = [
+            {"id": i, "name": f"v{i % 50}", "p": i % 30, "x": step / 2, "tags": [i] * (i % 3)}
+            for i in rng.sample(range(400), 200)
+        ]
+        names = table.arrow_schema.names
+        table.append(pa.Table.from_pylist([{n: row.get(n) for n in names} for row in rows], table.arrow_schema))
+        if step == 0:
+            table.alter(add_columns={"late": "INT"})
+    if "merge-engine" not in options:
+        table.delete("id % 7 = 0")
+    wanted = pa.Table.from_pylist(
+        [{"id": i, "name": f"v{i % 50}", "p": i % 30} for i in rng.sample(range(500), 250)],
+        pa.schema([table.arrow_schema.field(name) for name in key]),
+    )
+    for where in (None, "x > 0"):
+        found = []
+        for least in (1, 8, 1 << 30):
+            monkeypatch.setattr(lookup, "LEAST_TOGETHER", least)
+            monkeypatch.setattr(lookup, "MOST_TOGETHER", least if least > 8 else 3)
+            found.append(table.lookup(wanted, where=where))
+        by_key = {tuple(row[k] for k in key): row for row in table.scan(where).to_arrow().to_pylist()}
+        expected = [by_key[k] for k in (tuple(row.values()) for row in wanted.to_pylist()) if k in by_key]
+        assert found[0].num_rows and found[0].to_pylist() == expected
+        assert found[0].equals(found[1]) and found[0].equals(found[2])
