@@ -520,6 +520,17 @@ def test_files_of_a_stream_are_merged_with_those_of_their_size(table: pp.Table) 
     assert large in left
 
 
+def test_a_commit_merges_a_bounded_number_of_files(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", "id BIGINT, p INT", partition_by="p")
+    rows = {"id": [*range(20)], "p": [*range(20)]}
+    for options, numbers in (({"write-only": True}, range(7)), ({}, range(7, 8))):
+        with table.stream_writer(USER, options=options) as writer:
+            for number in numbers:
+                writer.write(rows)
+                writer.commit(number)
+    assert table.system.read("files").num_rows == 4 * 8 + 16
+
+
 def test_write_only_streams_merge_nothing(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", "id BIGINT, p INT")
     with table.stream_writer(USER, options={"write-only": True}) as writer:

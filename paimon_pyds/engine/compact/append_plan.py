@@ -171,6 +171,8 @@ def plan_compaction(
         else:
             picked = [(group, 0) for group in (pick_bucket if total > 0 else pick_unaware)(files, rules)]
         groups += [Group(partition, bucket, total, tuple(group), level=level) for group, level in picked]
+    if request.tiers:
+        groups = groups[:_TIERS_AT_ONCE]
     return Plan(snapshot, schema, context, sort, entries, vectors, tuple(groups))
 
 
@@ -220,6 +222,8 @@ def vectors_of(store: TableStore, schema: TableSchema, snapshot: Snapshot | None
     }
 
 
+_TIERS_AT_ONCE = 16
+"""Groups that follow a commit of a stream at most; further ones wait for the next commit."""
 _LEAST_TIER = 64 << 10
 """Bytes below which all files are of the same tier."""
 _BUCKET_FILES = 3
