@@ -41,6 +41,11 @@ def section(bench: Bench) -> None:
         path = bench.path(f"small_{MAIN}_{versions}")
         counted = "ours_small_count", {"path": path}
         bench.compare(f"count a third of {MAIN:,} {kind}, CPU time", "", counted, ("rust_small_count", {"path": path}))
+        if versions:
+            what = f"look up the rows of {MAIN:,} {kind}, against reading them, CPU time"
+            bench.compare(
+                what, "", ("ours_small_lookup", {"path": path}), ("ours_small_read", {"path": path, "rows": MAIN})
+            )
         for change in CHANGES:
             what = f"{change} a third of the rows of {MAIN:,} {kind}, against reading them, CPU time"
             arguments = {"path": path, "change": change}
@@ -95,6 +100,15 @@ def pyarrow_small_read(path: str, rows: int) -> dict[str, Any]:
     pq.ParquetFile(files[0]).read()
     seconds, found = computed(lambda: pa.concat_tables(pq.ParquetFile(file).read() for file in files).num_rows)
     assert found == rows, found
+    return {"seconds": seconds}
+
+
+@case
+def ours_small_lookup(path: str) -> dict[str, Any]:
+    keys = ours(path).scan(columns=["p", "id"]).to_arrow()
+    ours(path).lookup(keys.slice(0, 1))  # what a process loads once
+    seconds, rows = computed(lambda: ours(path).lookup(keys).num_rows)
+    assert rows == len(keys), rows
     return {"seconds": seconds}
 
 
