@@ -23,6 +23,8 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from paimon_pyds.engine.execution.executor import Executor
 
 
@@ -69,20 +71,29 @@ def compact_written(
 
 def _written_buckets(store: TableStore, since: int, committed: int) -> set[PartitionBucket]:
     """The buckets that the snapshots of commits added rows to; files above level 0 are merged already. Where a commit
-    brought a compaction along, the rows are in the snapshot before it. Expired ones are left to the next write."""
-    last = snapshot_committed(store, committed)
+    brought a compaction along, the rows are in the snapshot before it. Where the last one has expired already, all
+    buckets that have rows to merge. The columns are those that `due_buckets` reads."""
+    reader, written = ManifestReader(store), set[PartitionBucket]()
+    try:
+        last = snapshot_committed(store, committed)
+    except SnapshotNotFoundError:
+        newest = store.latest_snapshot()
+        return written if newest is None else _unmerged(reader.live_files(newest, RUN_COLUMNS))
     before = store.snapshots_among(range(since + 1, committed))
     if last.commit_kind is CommitKind.COMPACT and since and not before:
         before = [s for s in store.snapshots_among([since]) if s.commit_user == last.commit_user]
-    reader, written = ManifestReader(store), set[PartitionBucket]()
     for snapshot in (*before, last):
         if snapshot.commit_kind is CommitKind.COMPACT:
             continue
         with suppress(SnapshotNotFoundError):
-            added = reader.added(reader.delta(snapshot), RUN_COLUMNS)  # those that `due_buckets` reads
-            added = added.filter(pc.and_(pc.greater_equal(added["bucket"], 0), pc.equal(added["level"], 0)))
-            written.update(map(PartitionBucket, *(added[name].to_pylist() for name in ("partition", "bucket"))))
+            written |= _unmerged(reader.added(reader.delta(snapshot), RUN_COLUMNS))
     return written
+
+
+def _unmerged(files: pa.RecordBatch) -> set[PartitionBucket]:
+    """The buckets of the files that are on level 0."""
+    found = files.filter(pc.and_(pc.greater_equal(files["bucket"], 0), pc.equal(files["level"], 0)))
+    return set(map(PartitionBucket, *(found[name].to_pylist() for name in ("partition", "bucket"))))
 
 
 @contextmanager
