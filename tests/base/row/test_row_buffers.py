@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import platform
 import subprocess
 import sys
@@ -191,6 +192,7 @@ def test_numbers_in_the_middle(values: list[int | None], start: int, length: int
 
 def test_functions_of_arrow_are_those_of_pyarrow() -> None:
     numbers, flags = pa.array([3, None, 1, 3], pa.int32()), pa.array([True, False, None, True])
+    texts, lists = pa.array(["ab", None, "", "ä"]), pa.array([[1, 2], None, [], [3]])
     batch = pa.record_batch([numbers], ["n"])
     calls = [
         *((name, numbers, other) for name in ("equal", "greater", "greater_equal", "less", "less_equal")
@@ -200,6 +202,10 @@ def test_functions_of_arrow_are_those_of_pyarrow() -> None:
         *((name, values, by) for values in (numbers, batch, pa.Table.from_batches([batch, batch]).slice(1, 4))
           for name, by in (("filter", flags), ("take", pa.array([2, 0])))),
         ("if_else", flags, numbers, numbers[2]), ("if_else", flags, numbers, None),
+        ("replace_with_mask", numbers, flags, pa.array([7, 8], pa.int32())),
+        ("is_nan", pa.array([1.0, None, math.nan])), ("binary_length", texts),
+        ("binary_join_element_wise", texts, texts, "-"),
+        *((name, lists) for name in ("list_flatten", "list_value_length")),
     ]  # fmt: skip
     assert {name for name, *_ in calls} == set(_PLAIN)
     for name, *arguments in calls:
