@@ -38,7 +38,8 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 
 test: java newest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
 	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" spark="$(MAKE) test-spark" \
-	  $(foreach part, 1 2 3 4 5 6, plain-$(part)="$(MAKE) test-plain ARGS=--part=$(part)/6") connect="$(MAKE) test-connect"
+	  connect="$(MAKE) test-connect" \
+	  $(foreach part, 1 2 3 4 5 6, plain-$(part)="$(MAKE) test-plain ARGS=--part=$(part)/6")
 	@echo "make test: all passed"
 
 check: newest  ## style, types, layers and commit messages
