@@ -275,8 +275,9 @@ class SchemaStore:
         if self._schemas_checked and id_ in cached:
             return cached[id_].schema
         found = self._read_schema(id_, cached.get(id_))
-        if found is not cached.get(id_):
-            if id_ in cached or not self._is_same_table(cached):
+        known = cached.get(id_)  # another thread may have read it in the meantime
+        if known is None or known.data != found.data:
+            if known is not None or not self._is_same_table(cached):
                 if self._schemas_checked:
                     raise NotFoundError(
                         "the table was dropped and created again during the operation",
