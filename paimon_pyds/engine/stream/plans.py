@@ -104,7 +104,7 @@ def planned_changes(
             return int(snapshot.changelog_manifest_list is not None)
         return int(snapshot.commit_kind is CommitKind.APPEND)
 
-    for how, group in groupby(snapshots, counts):
+    for how, group in groupby(filter(counts, snapshots), counts):
         found = tuple(group)
         if how == 1:
             yield _ChangesPlanner(store, request, Additions(found, changelog)).changes()

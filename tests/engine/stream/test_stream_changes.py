@@ -169,6 +169,15 @@ def test_splits_pickle_and_give_the_same_rows_by_bucket(keyed: pp.Table) -> None
     assert sorted(map(str, rows)) == sorted(str(row) for _, row in ordered)
 
 
+def test_a_bucket_is_in_one_split_before_and_after_a_compaction(keyed: pp.Table) -> None:
+    for number in range(3):
+        keyed.append({"id": [1], "v": [str(number)]})
+        keyed.compact(full=True)
+    stream = stream_of(keyed, kind_column="kind", options=_CHANGES)
+    (split,) = stream.splits(start := stream.start(), stream.end(start), by_bucket=True)
+    assert [row["v"] for batch in split.read() for row in batch.to_pylist()] == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize(
     ("limits", "steps"),
     [(Limits(max_files=1), 4), (Limits(max_files=2), 2), (Limits(max_rows=3), 4), (Limits(max_rows=4), 2),
