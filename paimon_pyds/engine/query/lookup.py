@@ -197,9 +197,9 @@ def _rows_of_small(
 ) -> Generator[pa.RecordBatch, None, None]:
     """The rows of small sections that have one of some keys: all are read, which takes less than looking for some."""
     for batch in read_split(Split.of(spec, [file for section in found for file in section]), _BATCH_ROWS):
-        kept, _ = matching(keys.fields, keys.rows, batch)
-        if len(kept):
-            yield pc.take(batch, from_numpy(kept))
+        positions, _ = matching(keys.fields, keys.rows, batch)
+        if len(positions):
+            yield pc.take(batch, from_numpy(positions))
 
 
 def _rows_of(spec: ReadSpec, files: Sequence[PlannedFile], keys: SortedKeys) -> Generator[pa.RecordBatch, None, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -213,9 +213,16 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
     ``files``: the files of a plan. ``target_size``: bytes of a group. ``open_file_cost``: bytes that a file counts for
     at least.
     """
+    return pack_sections(sections(files), target_size, open_file_cost)
+
+
+def pack_sections(
+    found: Iterable[Iterable[PlannedFile]], target_size: int, open_file_cost: int
+) -> Iterator[list[PlannedFile]]:
+    """The same of files that are in sections: those of a section stay together, whatever they weigh."""
     group: list[PlannedFile] = []
     weight = 0
-    for section in sections(files):
+    for section in map(list, found):
         cost = sum(max(file.read_size, open_file_cost) for file in section)
         if group and weight + cost > target_size:
             yield group

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.types import DataField, fields_named
 from paimon_pyds.engine.scan.request import ScanRequest
-from paimon_pyds.engine.scan.result import pack
+from paimon_pyds.engine.scan.result import pack, pack_sections
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.engine.stream.history import History
 from paimon_pyds.engine.stream.limits import NO_LIMITS, Limits, Taken
@@ -25,7 +25,7 @@ from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNo
 from paimon_pyds.metadata.consumers import consumer_others, write_consumer
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.split import PlannedFile, Split
+from paimon_pyds.metadata.split import Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 
@@ -318,7 +318,8 @@ class ChangeStream:
         groups = pack(files, size, cost)
         if keyed:
             files.sort(key=lambda file: file.bucket_id)
-            groups = _whole_buckets(files, size, cost)
+            buckets = groupby(files, key=lambda file: file.bucket_id)
+            groups = pack_sections((bucket for _, bucket in buckets), size, cost)
         for group in groups:
             yield Split.of(planned.spec, group), tuple(number_of[file] for file in group)
 
@@ -396,19 +397,3 @@ class ChangeStream:
                 "reads the new columns; a stream of other columns goes on",
             )
         return None
-
-
-def _whole_buckets(files: Sequence[PlannedFile], size: int, cost: int) -> Iterator[list[PlannedFile]]:
-    """Groups of the files of whole buckets. ``files``: in the order of buckets."""
-    group: list[PlannedFile] = []
-    weight = 0
-    for _, found in groupby(files, key=lambda file: file.bucket_id):
-        bucket = list(found)
-        own = sum(max(file.size, cost) for file in bucket)
-        if group and weight + own > size:
-            yield group
-            group, weight = [], 0
-        group += bucket
-        weight += own
-    if group:
-        yield group
