@@ -41,7 +41,7 @@ def section(bench: Bench) -> None:
 
 @case
 def ours_stream_commits(path: str, kind: str, commits: int) -> dict[str, Any]:
-    """The CPU time of one of the last of so many commits, each of one row: the mean, as every eighth compacts."""
+    """The CPU time of a commit of one row after ``commits`` of them: the mean of the last, as every eighth compacts."""
     import paimon_pyds as pp
 
     shutil.rmtree(path, ignore_errors=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+from benchmarks.spark_session import spark_session
 
 _WARM_UPS = 10
 _PAIRS = 21
@@ -51,16 +52,7 @@ def _seconds(query: Callable[[], Any]) -> float:
 
 def main() -> None:
     large, small = sys.argv[1], sys.argv[2]
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
-    import paimon_pyds
-
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "3g").config("spark.sql.session.timeZone", "UTC")
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    paimon_pyds.register(spark)
+    spark = spark_session()
     condition = "code = 17 AND price < 0.5"
     result = {}
     for name, path in (("large", large), ("small", small)):

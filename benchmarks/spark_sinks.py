@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import batches
+from benchmarks.spark_session import spark_session
 
 _BATCHES, _WARM_UPS, _RUNS = 12, 4, 3
 _SINKS: dict[str, tuple[str, dict[str, str]]] = {
@@ -24,7 +25,7 @@ _SINKS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def _files(directory: Path, rows: int, count: int) -> Path:
-    """Parquet files of so many rows each."""
+    """Parquet files of ``rows`` rows each."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -81,16 +82,7 @@ def _one_large(spark: Any, root: Path, rows: int) -> dict[str, Any]:
 
 def main() -> None:
     root, rows = Path(sys.argv[1]) / "streams", int(sys.argv[2])
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
-    import paimon_pyds
-
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "3g").config("spark.sql.session.timeZone", "UTC")
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    paimon_pyds.register(spark)
+    spark = spark_session()
     found = [row for size in (1, 100_000) for row in _micro_batches(spark, root, size)]
     print(json.dumps({"rows": [*found, _one_large(spark, root, rows)]}))
     spark.stop()

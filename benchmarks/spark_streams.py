@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from benchmarks.spark_session import spark_session
 
 SNAPSHOTS = 1_000
 ROWS = 100
@@ -52,15 +53,8 @@ def whole(spark: Any, path: str) -> float:
 
 def main() -> None:
     path = sys.argv[1]
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
-    import paimon_pyds
-
     make(path)
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    paimon_pyds.register(spark)
+    spark = spark_session()
     checkpoint = Path(f"{path}-checkpoint")
     backlog(spark, path, checkpoint)
     whole(spark, path)
