@@ -1,0 +1,65 @@
+"""Tables that the writers of Paimon 2.x made, and the rows that they hold: ../shared/fixtures/v2, or what
+PAIMON_PYDS_FIXTURES_V2 names. Its README.md lists them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.fixtures import ROOT
+from support.values import expected_lines
+
+_NAMED = os.environ.get("PAIMON_PYDS_FIXTURES_V2")
+FOLDER = Path(_NAMED) if _NAMED else ROOT.parent / "shared" / "fixtures" / "v2"
+
+
+@dataclass(frozen=True)
+class Read:
+    """One read of a fixture that its writer and others agree on."""
+
+    fixture: str
+    name: str
+    expected: Path
+    columns: list[str] | None = None
+    """None: all of the newest schema, or of the snapshot's."""
+    filter: str | None = None
+    snapshot: int | None = None
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows as `support.values.lines` gives them."""
+        return expected_lines(self.expected)
+
+
+def v2_table(name: str) -> Path:
+    """The directory of a fixture's table, which tests must leave as it is; the test is skipped where it is missing."""
+    table = FOLDER / name / "table" / "db.db" / "t"
+    if not table.is_dir():
+        pytest.skip(f"needs ../shared/fixtures/v2/{name} (written by Paimon 2.x)")
+    return table
+
+
+def v2_copy(name: str, folder: Path) -> Path:
+    """A copy of one fixture's table that a test may change, as ``db.db/<name>`` of a warehouse in ``folder``."""
+    return Path(shutil.copytree(v2_table(name), folder / "db.db" / name))
+
+
+def v2_reads(*names: str) -> list[Read]:
+    """All reads of these fixtures, for `pytest.mark.parametrize`; none where the fixtures are missing."""
+    return [read for name in names if (FOLDER / name / "meta.json").is_file() for read in _reads(FOLDER / name)]
+
+
+def _reads(folder: Path) -> list[Read]:
+    found = json.loads((folder / "meta.json").read_text(encoding="utf-8"))["reads"]
+    return [Read(folder.name, read.pop("name"), folder / read.pop("expected"), **read) for read in found]
+
+
+def read_id(read: Read) -> str:
+    """The name of a read's test."""
+    return f"{read.fixture}-{read.name}"
