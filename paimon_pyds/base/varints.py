@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, Octets, Words
+from paimon_pyds.base.arrays import Int64s, Octets, Words, fixed_binary
 
 LONGER = 9
 """The size that `unsigned_varints` gives for numbers that do not end within their word."""
@@ -64,6 +65,26 @@ def write_varint(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+def varint_values(numbers: Words) -> pa.Array:
+    """The bytes of many unsigned numbers, as binary values."""
+    count = len(numbers)
+    if count == 0:
+        return pa.nulls(0, pa.binary())
+    largest = int(numbers.max())
+    if largest < 0x80:
+        return fixed_binary(numbers.astype(np.uint8))
+    width = (largest.bit_length() + 6) // 7
+    shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
+    rest = numbers[:, None] >> shifts
+    used = rest != 0
+    used[:, 0] = True
+    table = (rest & np.uint64(0x7F)).astype(np.uint8)
+    table[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(used.sum(axis=1), out=offsets[1:])
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(table[used])])
 
 
 def _stop_bytes(stop: Words) -> Octets:

@@ -12,7 +12,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, array, fixed_binary, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import Int64s, array, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.varints import varint_values
 from paimon_pyds.format.avro.container import BLOCK_BYTES
 from paimon_pyds.format.avro.schema import Array, Node, Primitive, optional
 
@@ -100,20 +101,4 @@ def list_pieces(bounds: Int64s, items: pa.Array) -> list[pa.Array]:
 
 def varints(values: Int64s) -> pa.Array:
     """The int or long of each element: zigzag numbers of variable length."""
-    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    count = len(zigzag)
-    if count == 0:
-        return pa.nulls(0, pa.binary())
-    largest = int(zigzag.max())
-    if largest < 0x80:
-        return fixed_binary(zigzag.astype(np.uint8))
-    width = (largest.bit_length() + 6) // 7
-    shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
-    rest = zigzag[:, None] >> shifts
-    used = rest != 0
-    used[:, 0] = True
-    table = (rest & np.uint64(0x7F)).astype(np.uint8)
-    table[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(used.sum(axis=1), out=offsets[1:])
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(table[used])])
+    return varint_values(((values << 1) ^ (values >> 63)).view(np.uint64))

@@ -1,0 +1,131 @@
+"""Blocks of global index files: bytes, the kind of their compression, and a checksum.
+
+    block: bytes · compression u8 · CRC-32 of bytes and compression, u32 little-endian
+    compression: 0 none · 1 zstd · 2 LZ4; the bytes are then the uncompressed size as a varint, and the compressed data
+    LZ4 data: compressed size u32, uncompressed size u32, little-endian · one raw LZ4 block
+
+Source: Java Paimon 2.2, classes BlockTrailer, SstFileReader, Lz4BlockDecompressor.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Int64s, Octets
+from paimon_pyds.base.varints import LONGER, unsigned_varints, varint
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.format.avro.compression import compressor, decompressor
+from paimon_pyds.index.source import corrupt
+from paimon_pyds.storage import ByteSource
+
+TRAILER_BYTES = 5
+_NONE, _ZSTD, _LZ4 = 0, 1, 2
+_MOST_LZ4_RATIO = 255
+"""Bytes that one byte of an LZ4 block can become."""
+_WORD_BYTES = 8
+_MOST_VARINT_BYTES = 10
+"""Bytes of a varint of 64 bits."""
+
+
+class BlockPlace(NamedTuple):
+    """The offset and the size of a block in its file, without its trailer."""
+
+    offset: int
+    size: int
+
+
+def read_blocks(source: ByteSource, places: Sequence[BlockPlace]) -> list[bytes]:
+    """The uncompressed bytes of blocks, read together.
+
+    Raises:
+        CorruptFileError: a block outside of the file, a wrong checksum, or bytes that can't be decompressed.
+        UnsupportedError: a compression that is not known here.
+    """
+    for place in places:
+        if place.offset < 0 or place.size < 0 or place.offset + place.size + TRAILER_BYTES > source.size:
+            raise corrupt(source, f"a block of {place.size} bytes beyond the file's end", offset=place.offset)
+    found = source.read_many([(place.offset, place.size + TRAILER_BYTES) for place in places])
+    return [_content(source, place, data) for place, data in zip(places, found, strict=True)]
+
+
+def _content(source: ByteSource, place: BlockPlace, data: bytes) -> bytes:
+    if zlib.crc32(data[: place.size + 1]) != int.from_bytes(data[place.size + 1 :], "little"):
+        raise corrupt(source, "a block with a wrong checksum", offset=place.offset)
+    kind, body = data[place.size], data[: place.size]
+    if kind == _NONE:
+        return body
+    if kind not in (_ZSTD, _LZ4):
+        raise UnsupportedError(
+            f"{source.name}: blocks compressed in the way {kind} are not supported",
+            hint="build the index with none, zstd or lz4; the table is read without it",
+        )
+    size, start = read_varint(source, body, 0, place.offset)
+    try:
+        content = _unzstd(body[start:], size) if kind == _ZSTD else _unlz4(body[start:], size)
+    except (ValueError, OSError, EOFError) as error:
+        raise corrupt(source, f"a block that can't be decompressed: {error}", offset=place.offset) from None
+    if len(content) != size:
+        raise corrupt(source, f"a block of {len(content)} bytes that claims {size}", offset=place.offset)
+    return content
+
+
+def _unzstd(data: bytes, size: int) -> bytes:
+    return decompressor("zstandard", None)(data, size)
+
+
+def _unlz4(data: bytes, size: int) -> bytes:
+    packed, unpacked = (int.from_bytes(data[at : at + 4], "little") for at in (0, 4))
+    body = data[8 : 8 + packed]
+    if len(data) < 8 or unpacked != size or len(body) != packed or size > _MOST_LZ4_RATIO * packed:
+        raise ValueError(f"it claims to have {size} bytes")
+    content: bytes = pa.Codec("lz4_raw").decompress(body, size, asbytes=True)
+    return content
+
+
+def read_varint(source: ByteSource, data: bytes, at: int, origin: int) -> tuple[int, int]:
+    """The LEB128 number that begins at a byte of some data, and where it ends; ``origin``: of the data in the file."""
+    value = shift = 0
+    for end in range(at, min(len(data), at + _MOST_VARINT_BYTES)):
+        value |= (data[end] & 0x7F) << shift
+        if data[end] < 0x80:
+            return value, end + 1
+        shift += 7
+    raise corrupt(source, "a number that does not end", offset=origin + at)
+
+
+class VarintBytes:
+    """Bytes at many places of which LEB128 numbers begin, read at once."""
+
+    def __init__(self, data: bytes) -> None:
+        padded = np.zeros(len(data) + _WORD_BYTES, np.uint8)
+        padded[: len(data)] = np.frombuffer(data, np.uint8)
+        self.octets: Octets = padded[: len(data)]
+        self._words = np.ndarray((len(data) + 1,), "<u8", padded.data, 0, (1,))
+
+    def at(self, places: Int64s) -> tuple[Int64s, Int64s]:
+        """The numbers that begin at these places, and where each ends.
+        Raises CorruptFileError: a place or an end beyond the bytes, or a number of more than 56 bits."""
+        size = len(self.octets)
+        if len(places) and (int(places.min()) < 0 or int(places.max()) > size):
+            raise CorruptFileError("a number beyond the end of its block")
+        numbers, sizes = unsigned_varints(self._words[places])
+        ends: Int64s = places + sizes
+        if len(places) and (int(sizes.max()) >= LONGER or int(ends.max()) > size):
+            raise CorruptFileError("a number that does not end within its block, or is too large")
+        return numbers.view(np.int64), ends
+
+
+def with_trailer(content: bytes, codec: str) -> bytes:
+    """A block with its trailer; not compressed where that saves less than an eighth. ``codec``: none or zstd."""
+    kind, body = _NONE, content
+    if codec == "zstd":
+        packed = varint(len(content)) + compressor("zstandard")(content)
+        if len(packed) < len(content) - len(content) // 8:
+            kind, body = _ZSTD, packed
+    marked = body + bytes([kind])
+    return marked + zlib.crc32(marked).to_bytes(4, "little")
