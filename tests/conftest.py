@@ -31,9 +31,13 @@ settings.register_profile("short", max_examples=25, print_blob=True, **_FIXED, *
 settings.register_profile("long", max_examples=2000, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+_JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    " -Dspark.python.authenticate.socketTimeout=5m"
+)
 """A JVM of some minutes pays more for the best machine code than it gets back, two cores need one collector, and to
-verify the classes of Spark is a third of its start."""
+verify the classes of Spark is a third of its start. A loaded machine may need more than 15 seconds to open a
+connection."""
 
 _CHOSEN = {"spark", "connect", "over_connect", "smoke"}
 """The marks that jobs choose by."""
