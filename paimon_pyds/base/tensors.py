@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import one_batch, to_numpy
+from paimon_pyds.base.arrays import one_batch, pc, to_numpy
 from paimon_pyds.base.frames import RowStream, library
 from paimon_pyds.base.options.option import integer
 from paimon_pyds.errors import OptionError, UnsupportedError
@@ -22,13 +22,17 @@ def tensors(rows: RowStream, batch_rows: int | None = None) -> Iterator[dict[str
     if batch_rows is not None and integer("batch_rows", batch_rows) < 1:
         raise OptionError(f"batch_rows must be at least 1, it is {batch_rows}")
     for field in rows.arrow_schema:
-        if not _is_number(field.type.value_type if pa.types.is_list(field.type) else field.type):
+        if not _is_number(field.type.value_type if _is_list(field.type) else field.type):
             raise UnsupportedError(
                 f"column {field.name!r} is of type {field.type}, and tensors hold numbers and booleans",
                 hint="leave it out by columns=[…], or convert it with to_batches()",
             )
     batches = rows.to_batches() if batch_rows is None else _of_length(rows.to_batches(), batch_rows)
     return ({n: _tensor(n, batch[n], module) for n in batch.schema.names} for batch in batches)
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_))
 
 
 def _is_number(type_: pa.DataType) -> bool:
@@ -54,8 +58,8 @@ def _of_length(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Reco
 
 def _tensor(name: str, values: pa.Array, module: Any) -> Any:
     shape = [len(values)]
-    if pa.types.is_list(values.type):
-        lengths = values.value_lengths().unique()
+    if _is_list(values.type):
+        lengths = pc.list_value_length(values).unique()
         if len(lengths) > 1 or values.null_count:
             raise UnsupportedError(
                 f"column {name!r} has arrays of several lengths in a batch, or NULL, and a tensor has rows of one",

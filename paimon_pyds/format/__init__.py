@@ -1,8 +1,9 @@
 """Data file formats: Parquet, ORC and Avro, found by name or by a file's suffix, loaded when first used.
 
 In: file bytes, or Arrow batches. Out: Arrow batches, or file bytes with statistics. Formats know nothing of tables:
-they are given the columns as the *file's* schema names them, and give Arrow batches of exactly those columns. Other
-rooms use `FileFormat` and `statistics`; `metadata/evolution/file_columns` maps old schemas to new ones.
+they are given the columns as the *file's* schema names them, and give Arrow batches of exactly those columns; readers
+give VECTOR as the ARRAY that it is in files. Other rooms use `FileFormat` and `statistics`;
+`metadata/evolution/file_columns` maps old schemas to new ones.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, DataType, Kind
+from paimon_pyds.base.types.vectors import stored_fields
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import FileIO
@@ -339,12 +341,15 @@ class FileFormat:
         """An encoder of files of few rows; None where the format has none. Raises as `open_writer`."""
         if not self.traits.small_file:
             return None
-        encoder: SmallFileEncoder = _loaded(f"{self.name}.small_encoder.SmallFileEncoder")(fields, options)
+        stored = stored_fields(fields)
+        encoder: SmallFileEncoder = _loaded(f"{self.name}.small_encoder.SmallFileEncoder")(stored, options)
+        if stored is not fields:
+            encoder = _loaded("vectors.VectorEncoder")(encoder, fields)
         return encoder
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""
-        _loaded(self._writer).check(fields, options)
+        _loaded(self._writer).check(stored_fields(fields), options)
 
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
@@ -355,7 +360,10 @@ class FileFormat:
             OptionError: a value that does not parse.
             UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
         """
-        writer: FormatWriter = _loaded(self._writer)(io, path, fields, options)
+        stored = stored_fields(fields)
+        writer: FormatWriter = _loaded(self._writer)(io, path, stored, options)
+        if stored is not fields:
+            writer = _loaded("vectors.VectorWriter")(writer, fields)
         return writer
 
 

@@ -102,7 +102,7 @@ def check_castable(source: pa.DataType, target: pa.DataType, column: str, *, rea
     elif t.is_map(source) and t.is_map(target):
         check_castable(source.key_type, target.key_type, f"{column}.key", read=read)
         check_castable(source.item_type, target.item_type, f"{column}.value", read=read)
-    elif _is_list(source) and t.is_list(target):
+    elif _is_list(source) and _is_list(target):
         check_castable(source.value_type, target.value_type, f"{column}.element", read=read)
     elif not _same_meaning(source, target):
         from paimon_pyds.base.types.arrow import from_arrow_type

@@ -6,6 +6,7 @@
     TIMESTAMP(p) WITH LOCAL TIME ZONE      TimestampType, microseconds
     TIME(p)                                TimeType (Spark 4.1 and later; before, the column can only be left out)
     ARRAY, MAP, ROW, MULTISET<t>           ArrayType, MapType, StructType, MapType(t, int)
+    VECTOR<t, n>                           ArrayType without NULL inside
 
 Spark's timestamps end at microseconds: TIMESTAMP(7..9) is rounded down, as Paimon's own connector does. Paimon keeps
 milliseconds of TIME(p) whatever p is: finer values are refused on writing. NOT NULL and comments are preserved.
@@ -29,6 +30,7 @@ from paimon_pyds.base.types import (
     MapType,
     MultisetType,
     RowType,
+    VectorType,
     parse_type,
 )
 from paimon_pyds.base.types.kinds import MAX_LENGTH
@@ -71,6 +73,8 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
     match type_:
         case ArrayType(element=element):
             return spark.ArrayType(_to_spark(element, column), element.nullable)
+        case VectorType(element=element):
+            return spark.ArrayType(_to_spark(element, column), False)
         case MapType(key=key, value=value):
             return spark.MapType(_to_spark(key, column), _to_spark(value, column), value.nullable)
         case MultisetType(element=element):

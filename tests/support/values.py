@@ -66,7 +66,9 @@ def json_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if t.is_map(type_):
         entries = zip(_slices(column, column.keys), _slices(column, column.items), strict=True)
         return [None if k is None else _entries(k, v) for k, v in entries]
-    if t.is_list(type_) or t.is_large_list(type_):
+    if t.is_fixed_size_list(type_):
+        column = column.cast(pa.list_(type_.value_field))
+    if t.is_list(column.type) or t.is_large_list(type_):
         return _slices(column, column.values)
     if t.is_timestamp(type_):
         return _each(column.cast(pa.int64()), lambda v: _timestamp_text(v, type_))

@@ -28,6 +28,7 @@ from paimon_pyds.base.types.model import (
     MapType,
     MultisetType,
     RowType,
+    VectorType,
     column_named,
     field_from_json,
     field_to_json,
@@ -41,7 +42,7 @@ from paimon_pyds.base.types.model import (
 
 __all__ = [
     "MAX_LENGTH", "ArrayType", "AtomicType", "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType",
-    "arrow_schema", "arrow_type", "column_named", "field_from_json", "field_to_json", "fields_named",
+    "VectorType", "arrow_schema", "arrow_type", "column_named", "field_from_json", "field_to_json", "fields_named",
     "from_arrow_schema", "from_arrow_type", "internal_to_scalar", "is_system_name", "parse_type", "positions_named",
     "scalar_to_internal", "timestamp_unit", "type_to_json", "walk_fields",
 ]  # fmt: skip

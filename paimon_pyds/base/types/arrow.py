@@ -13,7 +13,16 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import scalar
 from paimon_pyds.base.cache import ByIdentity
 from paimon_pyds.base.types.kinds import MAX_LENGTH, TIMESTAMP_KINDS, UNIT_DIGITS, Kind
-from paimon_pyds.base.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
+from paimon_pyds.base.types.model import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+)
 from paimon_pyds.errors import SchemaError, UnsupportedError
 
 _ARROW_ATOMS: dict[Kind, pa.DataType] = {
@@ -37,6 +46,8 @@ def arrow_type(type_: DataType) -> pa.DataType:
     match type_:
         case ArrayType():
             return pa.list_(pa.field("element", arrow_type(type_.element), type_.element.nullable))
+        case VectorType():
+            return pa.list_(pa.field("element", arrow_type(type_.element), type_.element.nullable), type_.length)
         case MapType():
             return _arrow_map(type_.key, type_.value)
         case MultisetType():

@@ -45,9 +45,11 @@ INTEGER_KINDS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT})
 STRING_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR})
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.VARBINARY})
 FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+VECTOR_ELEMENTS = INTEGER_KINDS | FLOAT_KINDS | {Kind.BOOLEAN}
+"""What vectors may consist of."""
 TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
-NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
-REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR, Kind.UNKNOWN})
+NESTED_KINDS = frozenset({Kind.ARRAY, Kind.VECTOR, Kind.MAP, Kind.MULTISET, Kind.ROW})
+REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.UNKNOWN})
 """Columns with such types are neither read nor written."""
 UNTESTED_KINDS = REFUSED_KINDS - {Kind.VARIANT}
 """Nor can conditions test whether such columns are NULL."""

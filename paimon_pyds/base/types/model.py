@@ -16,7 +16,15 @@ from typing import Any
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import visible
 from paimon_pyds.base.text import one_line
-from paimon_pyds.base.types.kinds import BINARY_KINDS, MAX_LENGTH, NESTED_KINDS, REFUSED_KINDS, STRING_KINDS, Kind
+from paimon_pyds.base.types.kinds import (
+    BINARY_KINDS,
+    MAX_LENGTH,
+    NESTED_KINDS,
+    REFUSED_KINDS,
+    STRING_KINDS,
+    VECTOR_ELEMENTS,
+    Kind,
+)
 from paimon_pyds.errors import SchemaError, UnknownColumnError, suggest
 
 _MAX_DEPTH = 64
@@ -87,8 +95,7 @@ class AtomicType(DataType):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpaqueType(DataType):
-    """VECTOR, or a type that this version does not know. ``json``: the JSON text that a schema file has for it where it
-    is nullable."""
+    """A type that this version does not know. ``json``: what a schema file has for it, nullable."""
 
     json: str
 
@@ -103,6 +110,18 @@ class ArrayType(DataType):
 
     kind: Kind = field(default=Kind.ARRAY, init=False)
     element: DataType
+
+    def children(self) -> tuple[DataType, ...]:
+        return (self.element,)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VectorType(DataType):
+    """VECTOR<element, length>: every value has as many elements, and no element is NULL."""
+
+    kind: Kind = field(default=Kind.VECTOR, init=False)
+    element: DataType
+    length: int
 
     def children(self) -> tuple[DataType, ...]:
         return (self.element,)
@@ -167,6 +186,8 @@ def _text(type_: DataType) -> str:
         return found if isinstance(found, str) else str(found["type"])
     if isinstance(type_, RowType):
         return f"ROW<{', '.join(f'{f.name} {f.type}' for f in type_.fields)}>"
+    if isinstance(type_, VectorType):
+        return f"VECTOR<{type_.element}, {type_.length}>"
     if not isinstance(type_, AtomicType):
         return f"{type_.kind.value}<{', '.join(map(str, type_.children()))}>"
     kind = type_.kind
@@ -265,12 +286,8 @@ def _parse_unknown(value: object, spelled: str) -> OpaqueType | None:
     match = _SPELLED.match(spelled) if len(spelled) <= _MOST_CHARACTERS else None
     if match is None or match["name"] in _KNOWN:
         return None
-    return _opaque(Kind.UNKNOWN, value, match)
-
-
-def _opaque(kind: Kind, value: object, match: re.Match[str]) -> OpaqueType:
     plain = {**value, "type": match["type"]} if isinstance(value, Mapping) else match["type"]
-    return OpaqueType(kind, json=json.dumps(plain), nullable=match["null"] is None)
+    return OpaqueType(Kind.UNKNOWN, json=json.dumps(plain), nullable=match["null"] is None)
 
 
 @functools.lru_cache(maxsize=256)
@@ -319,7 +336,10 @@ def _with_precision(type_: AtomicType, scale: int, text: str) -> AtomicType:
     return replace(type_, scale=scale)
 
 
-_MEMBERS = {"ARRAY": ("element",), "MULTISET": ("element",), "MAP": ("key", "value"), "ROW": ("fields",)}
+_MEMBERS = {
+    "ARRAY": ("element",), "VECTOR": ("element", "length"), "MULTISET": ("element",), "MAP": ("key", "value"),
+    "ROW": ("fields",),
+}  # fmt: skip
 
 
 def _parse_nested(value: Mapping[str, Any], depth: int, stored: bool) -> DataType:
@@ -341,11 +361,23 @@ def _parse_nested(value: Mapping[str, Any], depth: int, stored: bool) -> DataTyp
             case "ROW":
                 fields = tuple(field_from_json(f, depth, stored=stored) for f in value["fields"])
                 return RowType(fields=fields, nullable=nullable, unknown=unknown)
-            case "VECTOR" if match := _SPELLED.match(value["type"][:_MOST_CHARACTERS]):
-                return _opaque(Kind.VECTOR, value, match)
+            case "VECTOR":
+                element, length = parse(value["element"]), value["length"]
+                return vector(element, length, nullable=nullable, unknown=unknown)
     except (KeyError, TypeError) as error:
         raise SchemaError(f"incomplete nested type {value!r:.200}") from error
     raise SchemaError(f"not a Paimon type: {value!r:.200}")
+
+
+def vector(element: DataType, length: object, **rest: Any) -> VectorType:
+    """The type of vectors of ``length`` elements. Raises SchemaError: Paimon has no such type."""
+    if element.kind not in VECTOR_ELEMENTS:
+        raise SchemaError(
+            f"a VECTOR has no elements of type {element}", hint="BOOLEAN, TINYINT … BIGINT, FLOAT, DOUBLE"
+        )
+    if isinstance(length, bool) or not isinstance(length, int) or not 1 <= length <= MAX_LENGTH:
+        raise SchemaError(f"the length of a VECTOR must be between 1 and {MAX_LENGTH}, not {length!r:.40}")
+    return VectorType(element=element, length=length, **rest)
 
 
 def type_to_json(type_: DataType) -> str | dict[str, Any]:
@@ -355,6 +387,9 @@ def type_to_json(type_: DataType) -> str | dict[str, Any]:
     match type_:
         case ArrayType() | MultisetType():
             return {"type": type_.kind.value + null, "element": type_to_json(type_.element), **unknown}
+        case VectorType():
+            element = type_to_json(type_.element)
+            return {"type": "VECTOR" + null, "element": element, "length": type_.length, **unknown}
         case MapType():
             key, value = type_to_json(type_.key), type_to_json(type_.value)
             return {"type": "MAP" + null, "key": key, "value": value, **unknown}

@@ -74,6 +74,8 @@ def has_strict_member(type_: pa.DataType) -> bool:
     """Whether something inside a nested type is NOT NULL: its values may hide NULLs where the parent is NULL."""
     if not pa.types.is_nested(type_):
         return False
+    if pa.types.is_fixed_size_list(type_):
+        return True  # of a vector no element is NULL
     members = [type_.field(i) for i in range(type_.num_fields)]
     if pa.types.is_map(type_):
         members = [type_.item_field, pa.field("key", type_.key_type)]
@@ -132,6 +134,8 @@ def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCas
         return _cast_map(array, target, column, leaf)
     if t.is_list(target) and _is_list(source):
         return _cast_list(array, target, column, leaf)
+    if t.is_fixed_size_list(target) and _is_list(source):
+        return _cast_vectors(array, target, column, leaf)
     return leaf(array, target, column)
 
 
@@ -187,9 +191,9 @@ def _without_nulls(array: pa.Array) -> pa.Array:
     children = None
     if t.is_map(type_):
         children = [pa.StructArray.from_arrays([array.keys, array.items], fields=[type_.key_field, type_.item_field])]
-    elif t.is_list(type_):
+    elif t.is_list(type_) or t.is_fixed_size_list(type_):
         children = [array.values]
-    own = array.buffers()[1 : 2 if children else 3]
+    own = [] if t.is_fixed_size_list(type_) else array.buffers()[1 : 2 if children else 3]
     return pa.Array.from_buffers(type_, len(array), [None, *own], 0, array.offset, children)
 
 
@@ -198,6 +202,20 @@ def _cast_list(array: pa.Array, target: pa.ListType, column: str, leaf: LeafCast
     _check_elements(array, array.values, target.value_field, f"{column}.element")
     values = cast_nested(array.values, target.value_type, f"{column}.element", leaf)
     return _with_children(array, target, [values])
+
+
+def _cast_vectors(array: pa.Array, target: pa.FixedSizeListType, column: str, leaf: LeafCast) -> pa.Array:
+    from paimon_pyds.base.types.vectors import vectors_of
+
+    if pa.types.is_fixed_size_list(array.type) and array.type.equals(target) and not array.flatten().null_count:
+        return array
+    array = _as_list(array)
+    values = cast_nested(array.values, target.value_type, f"{column}.element", leaf)
+    try:
+        return vectors_of(_with_children(array, pa.list_(target.value_field), [values]), target)
+    except SchemaError as error:
+        error.message = f"column {column}: {error.message}"
+        raise
 
 
 def _cast_map(array: pa.MapArray, target: pa.MapType, column: str, leaf: LeafCast) -> pa.Array:

@@ -1,6 +1,7 @@
 """Columns as SQL text: ``id BIGINT NOT NULL, tags ARRAY<STRING> COMMENT 'many'``, with types as Paimon spells them.
 
-Nested types are ``ARRAY<t>``, ``MAP<k, v>``, ``MULTISET<t>`` and ``ROW<name t, …>`` (Spark's ``STRUCT<name: t>`` too).
+Nested types are ``ARRAY<t>``, ``VECTOR<t, n>``, ``MAP<k, v>``, ``MULTISET<t>`` and ``ROW<name t, …>`` (Spark's
+``STRUCT<name: t>`` too).
 (Source: Paimon documentation, concepts/data-types.)
 """
 
@@ -10,7 +11,16 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import count
 
-from paimon_pyds.base.types.model import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_type
+from paimon_pyds.base.types.model import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    parse_type,
+    vector,
+)
 from paimon_pyds.errors import SchemaError
 
 _MAX_DEPTH = 64
@@ -22,9 +32,11 @@ _COLUMN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NESTED = re.compile(
-    r"\s*(?P<word>ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<(?P<inner>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*",
+    r"\s*(?P<word>ARRAY|VECTOR|MAP|MULTISET|ROW|STRUCT)\s*<(?P<inner>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+_SIZED = re.compile(r"(?P<element>[^,]+),\s*(?P<length>[0-9]{1,10})\s*")
+"""The type and the number between the brackets of VECTOR."""
 _UNSIZED = re.compile(r"\s*(VARCHAR|CHARACTER|CHAR|VARBINARY|BINARY)\s*(?:NOT\s+NULL|NULL)?\s*", re.IGNORECASE)
 _PART = re.compile(rf"{_STRING}|`(?:[^`]|``)*`|[<>(),]")
 
@@ -64,8 +76,10 @@ def _type(text: str, ids: Iterator[int], depth: int) -> DataType:
     nullable = not (match["null"] or "").upper().startswith("NOT")
     if word in ("ROW", "STRUCT"):
         return RowType(fields=_fields(inner, ids, depth), nullable=nullable)
+    if word == "VECTOR" and (sized := _SIZED.fullmatch(inner)) is not None:
+        return vector(_type(sized["element"], ids, depth + 1), int(sized["length"]), nullable=nullable)
     parts = [_type(part, ids, depth + 1) for part in _split(inner)]
-    if len(parts) != (2 if word == "MAP" else 1):
+    if len(parts) != (2 if word == "MAP" else 1) or word == "VECTOR":
         raise SchemaError(f"not a Paimon type: {text.strip()!r:.200}")
     if word == "MAP":
         return MapType(key=parts[0], value=parts[1], nullable=nullable)

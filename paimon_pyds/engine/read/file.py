@@ -119,8 +119,9 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
             yield reader
         finally:
             reader.close()
-    except CorruptFileError:
+    except CorruptFileError as error:
         forget(spec.io, file.path)
+        error.path = error.path or file.path
         raise
 
 

@@ -30,6 +30,7 @@ from paimon_pyds.base.arrays import grouped, pc, scalar, to_numpy
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.vectors import stored_fields
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.errors import OptionError
 from paimon_pyds.format import FormatReader, ReadCounters, ReadHints
@@ -144,7 +145,7 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
     path = f"{directory}/{file.file_name}"
     temporary = f"{directory}/.{file.file_name}.{uuid.uuid4()}.tmp"
     found = formats.by_path(path)
-    fields = context.layout.physical
+    fields = stored_fields(context.layout.physical)
     number = [field.name for field in fields].index(SEQUENCE_NUMBER)
     before = context.io.size(path)  # an earlier commit of the same message may have moved it already
     reader = found.open_reader(context.io, path, before, ReadCounters(), ReadHints(context.raw_options))

@@ -16,6 +16,7 @@ from xxhash import xxh64_intdigest
 
 from paimon_pyds.base.arrays import from_numpy, pc, to_numpy, with_one_nan
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types.vectors import lists_of
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format.batches import list_window
 from paimon_pyds.keys.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
@@ -73,6 +74,7 @@ def equality_codes(values: pa.Array, *, are_sets: bool = False) -> Codes:
 
     With ``are_sets``, the elements of lists have no order.
     """
+    values = _without_vectors(values)
     type_ = values.type
     if pa.types.is_struct(type_):
         return _struct_codes(values)
@@ -90,8 +92,16 @@ def equality_codes(values: pa.Array, *, are_sets: bool = False) -> Codes:
     return _numbered(_same_nan(values))
 
 
+def _without_vectors(values: pa.Array) -> pa.Array:
+    """Vectors as lists, anything else as it is."""
+    if not pa.types.is_fixed_size_list(values.type):
+        return values
+    return lists_of(values, pa.list_(values.type.value_field))
+
+
 def equality_hashes(values: pa.Array) -> Hashes:
     """A number for each value, the same in all arrays: values that `equality_codes` gives one number have one here."""
+    values = _without_vectors(values)
     type_ = values.type
     if pa.types.is_struct(type_):
         found = row_hashes(values.flatten(), len(values))

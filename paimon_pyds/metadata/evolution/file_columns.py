@@ -23,8 +23,18 @@ from paimon_pyds.base.cache import ByIdentity
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types.arrow import arrow_schema, arrow_type, scalar_to_internal
 from paimon_pyds.base.types.kinds import Kind
-from paimon_pyds.base.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
-from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.base.types.model import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+)
+from paimon_pyds.base.types.vectors import stored_fields, vectors_of
+from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.format import has_kind
 from paimon_pyds.format.batches import rebuild
 from paimon_pyds.metadata.evolution.casting import can_cast, cast_atomic, depends_on_zone
@@ -117,7 +127,7 @@ class Evolution:
             if convert is not None:
                 try:
                     array = convert(array)
-                except (SchemaError, UnsupportedError) as error:
+                except (SchemaError, UnsupportedError, CorruptFileError) as error:
                     raise type(error)(f"column {field.name!r}: {error.message}", hint=error.hint) from error
         if not field.type.nullable and array.null_count:
             raise SchemaError(
@@ -248,7 +258,7 @@ def _plan(
     elsewhere: frozenset[str],
     zone: str | None,
 ) -> Evolution:
-    by_id = {f.id: f for f in file_fields if available is None or f.name in available}
+    by_id = {f.id: f for f in stored_fields(file_fields) if available is None or f.name in available}
     wanted: dict[int, int] = {}
     converters: list[_Convert | None] = []
     sources: list[int | None] = []
@@ -322,7 +332,7 @@ def same_type(a: DataType, b: DataType) -> bool:
             x.id == y.id and x.name == y.name and same_type(x.type, y.type)
             for x, y in zip(a.fields, b.fields, strict=True)
         )
-    if isinstance(a, AtomicType) or isinstance(b, AtomicType):
+    if isinstance(a, AtomicType | VectorType) or isinstance(b, AtomicType | VectorType):
         return a.with_nullable(True) == b.with_nullable(True)
     return a.kind is b.kind and all(same_type(x, y) for x, y in zip(a.children(), b.children(), strict=True))
 
@@ -337,6 +347,8 @@ def _converter(file: DataType, read: DataType, zone: str | None) -> _Convert | N
         case ArrayType(), ArrayType():
             element = _not_null(_converter(file.element, read.element, zone), read.element)
             return lambda array: rebuild(array, arrow_type(read), [_apply(element, array.values)])
+        case ArrayType(), VectorType():
+            return _vector_converter(_converter(file.element, read.element, zone), read)
         case ((MapType() | MultisetType()), (MapType() | MultisetType())) if file.kind is read.kind:
             return _map_converter(file, read, zone)
         case AtomicType(), AtomicType():
@@ -348,6 +360,19 @@ def _converter(file: DataType, read: DataType, zone: str | None) -> _Convert | N
                 return partial(_refuse_without_zone, file, read)
             return lambda array: cast_atomic(array, file, read, zone or "UTC")
     raise SchemaError(f"Paimon has no cast from {file} to {read}")
+
+
+def _vector_converter(element: _Convert | None, read: VectorType) -> _Convert:
+    type_ = arrow_type(read)
+
+    def convert(array: pa.Array) -> pa.Array:
+        lists = rebuild(array, pa.list_(type_.value_field), [_apply(element, array.values)])
+        try:
+            return vectors_of(lists, type_)
+        except SchemaError as error:
+            raise CorruptFileError(error.message) from None
+
+    return convert
 
 
 def _refuse_without_zone(file: AtomicType, read: AtomicType, array: pa.Array) -> pa.Array:

@@ -23,6 +23,7 @@ from paimon_pyds.base.types import (
     MapType,
     MultisetType,
     RowType,
+    VectorType,
     from_arrow_type,
     parse_type,
     walk_fields,
@@ -338,6 +339,8 @@ def evolve_type(name: str, old: DataType, new: DataType, ids: Iterator[int], *, 
             if _shape(old.key) != _shape(new.key):
                 raise SchemaError(f"column {name}: the key of a MAP can't change from {old.key} to {new.key}")
             return replace(old, value=evolve_type(f"{name}.value", old.value, new.value, ids, explicit=explicit))
+        case VectorType(), VectorType() if old.with_nullable(True) == new.with_nullable(True):
+            return old
     if not isinstance(old, AtomicType) or not isinstance(new, AtomicType) or not may_cast(old, new, explicit=explicit):
         widening = "" if explicit else " (option disable-explicit-type-casting allows widening only)"
         raise SchemaError(

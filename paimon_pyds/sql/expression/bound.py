@@ -13,6 +13,8 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import pc, scalar
 from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, from_arrow_type, scalar_to_internal
 from paimon_pyds.base.types.kinds import BINARY_KINDS, MAX_LENGTH, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.base.types.nested import cast_nested
+from paimon_pyds.base.types.vectors import has_vector, stored_type
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import ExpressionError, PredicateError, SchemaError, UnknownColumnError, suggest
 from paimon_pyds.sql.expression.bind import Binder, Scope
@@ -176,6 +178,7 @@ def check_assignable(source: Type, target: DataType) -> None:
     """
     if source is None:
         return
+    target = stored_type(target)
     if not isinstance(source, AtomicType) and source.kind is target.kind:
         for own, wanted in zip(source.children(), target.children(), strict=False):
             check_assignable(own, wanted)
@@ -236,7 +239,11 @@ def _nested(array: pa.Array, target: DataType) -> pa.Array:
     wanted = arrow_type(target)
     try:
         check_no_more_members(array.type, wanted, "value")
-        found = array if array.type == wanted else array.cast(wanted)
+        found = array
+        if has_vector(target):
+            found = cast_nested(array, wanted, "value", lambda values, type_, _: values.cast(type_))
+        elif array.type != wanted:
+            found = array.cast(wanted)
         _check_finite(array, found)
         check_bounds(found, target, "value")
     except SchemaError as error:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from paimon_pyds.base.types import ArrayType, AtomicType, DataType, MapType, RowType
 from paimon_pyds.base.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.base.types.vectors import stored_type
 from paimon_pyds.sql.text import tree
 from paimon_pyds.sql.text.tree import Literal
 
@@ -45,7 +46,7 @@ def normal(type_: DataType) -> DataType:
         return AtomicType(Kind.TIME, precision=3)
     if type_.kind in TIMESTAMP_KINDS and isinstance(type_, AtomicType) and type_.precision is None:
         return TIMESTAMP if type_.kind is Kind.TIMESTAMP_LTZ else TIMESTAMP_NTZ
-    return type_.with_nullable(True)
+    return stored_type(type_).with_nullable(True)
 
 
 def same(a: Type, b: Type) -> bool:

@@ -18,6 +18,7 @@ from paimon_pyds.base.arrays import Int64s, is_true, one_array, pc, scalar, to_n
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.types import DataType, arrow_type
 from paimon_pyds.base.types.kinds import Kind
+from paimon_pyds.base.types.vectors import lists_of
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.sql.expression.coercion import Type
 from paimon_pyds.sql.expression.nested import cast_value
@@ -82,6 +83,8 @@ class Column(Node):
             raise ExpressionError(f"the expression needs column {self.name!r}, which was not read")
         found = one_array(batch.column(at))
         wanted = arrow_of(self.type)
+        if pa.types.is_fixed_size_list(found.type):
+            return lists_of(found, wanted)
         return found if found.type == wanted else found.cast(wanted)
 
 
