@@ -153,6 +153,8 @@ class PlannedFile(NamedTuple):
         window: first and one past the last position to read; None for the whole file.
         instants: see `scan.prune.instant_bounds`.
         run: its sorted run; None in append tables.
+        ordered_by: the snapshot whose number orders its rows in place of the sequence numbers in the file; None where
+            these count.
     """
 
     path: str
@@ -171,6 +173,7 @@ class PlannedFile(NamedTuple):
     window: tuple[int, int] | None = None
     instants: InstantBounds = ()
     run: SortedRun | None = None
+    ordered_by: int | None = None
 
     def __repr__(self) -> str:
         return one_line(

@@ -6,7 +6,7 @@ Files on level 1 are sorted by the clustering columns, whose least and greatest 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,20 +39,30 @@ def clustered_table(path: Path, columns: str, key: str, by: str, files: Sequence
 
 def _compacted(path: Path, by: str, ends: Sequence[bytes]) -> None:
     """Put the file of the newest snapshot on level 1, sorted by a column."""
+
+    def sort(name: str) -> dict[str, Any]:
+        data = next(path.rglob(name))
+        pq.write_table(pq.read_table(data, partitioning=None).sort_by(by), data)
+        return {"level": 1, "file_size": data.stat().st_size, "min_key": ends[0], "max_key": ends[1]}
+
+    edit_newest_entry(path, sort)
+
+
+def edit_newest_entry(path: Path, change: Callable[[str], Mapping[str, Any]]) -> None:
+    """Change columns of the one entry of the newest snapshot's delta. ``change``: gets the file's name."""
     snapshot = max((path / "snapshot").glob("snapshot-*"), key=lambda file: int(file.name.rpartition("-")[2]))
     members = json.loads(snapshot.read_text())
     listed = path / "manifest" / members["deltaManifestList"]
     (manifest,) = decode_manifest_list(listed.read_bytes(), "")
     entries = decode_manifest((path / "manifest" / manifest.file_name).read_bytes(), "")
-    data = next(path.rglob(entries["file_name"][0].as_py()))
-    pq.write_table(pq.read_table(data, partitioning=None).sort_by(by), data)
-    changed = {"level": 1, "file_size": data.stat().st_size, "min_key": ends[0], "max_key": ends[1]}
+    changed = change(entries["file_name"][0].as_py())
     for name, value in changed.items():
         field = entries.schema.field(name)
         entries = entries.set_column(entries.schema.names.index(name), field, pa.array([value], field.type))
     content = encode_manifest(entries, "zstd")
     (path / "manifest" / manifest.file_name).write_bytes(content)
-    again = encode_manifest_list([replace(manifest, file_size=len(content), min_level=1, max_level=1)], "zstd")
+    levels = {f"{end}_level": changed["level"] for end in ("min", "max") if "level" in changed}
+    again = encode_manifest_list([replace(manifest, file_size=len(content), **levels)], "zstd")
     listed.write_bytes(again)
     _edit(snapshot, deltaManifestListSize=len(again))
 

@@ -99,11 +99,8 @@ _KINDS = _group("", status=Status.HONOURED, rows=[
 
 _UNMERGED = (
     Option(
-        key="sequence.snapshot-ordering", kind=_B, default="false", doc="snapshots order the rows of one key",
-        status=Status.REFUSED, scope=Scope.MERGE, primary_key_only=True, immutable=True,
-        why="rows would have to be ordered by the snapshots that wrote them, which is not implemented",
-        remedy="let Java Paimon 2.0 or later read and write this table (1.4 ignores the option, and returns other "
-               "rows); in a new table leave the option out, and order rows by a column: sequence.field",
+        key="sequence.snapshot-ordering", kind=_B, default="false", doc="snapshots order the versions of one key",
+        status=Status.HONOURED, primary_key_only=True, immutable=True,
     ),
     Option(
         key="pk-clustering-override", kind=_B, default="false", doc="files sorted by other columns than the key",

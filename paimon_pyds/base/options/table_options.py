@@ -244,6 +244,12 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             f"a primary key that does not hold all partition columns, and bucket={bucket}, can't be written",
             hint="create the table with bucket=-1, or with all partition columns in the key",
         )
+    if bucket == -2 and options.get("sequence.snapshot-ordering"):
+        raise UnsupportedError(
+            "a table with sequence.snapshot-ordering=true and bucket=-2 can't be written: rows that wait for their "
+            "bucket would lose the snapshot that orders them",
+            hint="create the table with bucket=-1, or with 1 and more",
+        )
     if bucket < 1 and bucket not in (-1, -2):
         raise UnsupportedError(
             f"a table with a primary key can't have bucket={bucket}",

@@ -37,6 +37,7 @@ from paimon_pyds.metadata.commit_message import Changes, Increment
 from paimon_pyds.metadata.intents import rolling_back_to
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
+    FILE_SOURCE_APPEND,
     IDENTITY_COLUMNS,
     DataFile,
     FileKind,
@@ -304,7 +305,7 @@ class _Commit:
         """
         now = (0, "") if latest is None else (latest.id, latest.delta_manifest_list)
         renumbering = self.increment.renumbering
-        if renumbering is None:
+        if renumbering is None or self.stamps:
             return
         added = {id(bucket): bucket for bucket in self.increment.added}
         free = _next_sequences(live)
@@ -317,6 +318,11 @@ class _Commit:
                     added[id(bucket)] = renumbering.moved(bucket, by)
                 free[key] = last + by + 1
         self.changes = replace(self.changes, increments=(self.increment.with_files([*added.values()]),))
+
+    @property
+    def stamps(self) -> bool:
+        """Whether the snapshot's number takes the place of sequence numbers, as `sequence.snapshot-ordering` has it."""
+        return self.increment.kind is not CommitKind.COMPACT and bool(self.options.get("sequence.snapshot-ordering"))
 
     def comes_back(self, base: Sequence[ManifestFile], schema: TableSchema, added: pa.RecordBatch) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
@@ -347,7 +353,10 @@ class _Commit:
         for bucket in self.increment.added:
             sequence = free.get(PartitionBucket(bucket.partition, bucket.bucket), 0)
             for file in bucket.files:
-                if numbered:
+                if self.stamps:
+                    if file.file_source == FILE_SOURCE_APPEND:
+                        file = replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+                elif numbered:
                     pass  # its rows have their numbers
                 elif tracking and _ROW_ID in (file.write_cols or ()):
                     file = _changed_in(file, snapshot_id)

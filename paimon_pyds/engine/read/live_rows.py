@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 
+import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds import format as formats
+from paimon_pyds.base.arrays import scalar
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField
@@ -19,6 +21,7 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import ReadCounters
 from paimon_pyds.index.evaluate import FileIndex, IndexResult, open_embedded_index, open_side_index
 from paimon_pyds.index.roaring.codec import decode_bitmap
+from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.metadata.split import DeletionFile, PlannedFile, ReadSpec
@@ -94,9 +97,11 @@ def file_evolution(spec: ReadSpec, file: PlannedFile, fields: Sequence[DataField
     Raises SchemaError: a column's type was changed in a way that Paimon has no cast for.
     """
     trims = formats.traits_of(file.path).trims_char
-    partition = partition_scalars(spec.partition_fields, file.partition) if spec.partition_fields else None
+    known = partition_scalars(spec.partition_fields, file.partition) if spec.partition_fields else {}
+    if file.ordered_by is not None:
+        known = {**known, SEQUENCE_NUMBER: scalar(file.ordered_by, pa.int64())}
     file_fields = spec.schemas[file.schema_id]
-    return plan_evolution(file_fields, fields, file.write_cols, trims_char=trims, partition=partition, zone=spec.zone)
+    return plan_evolution(file_fields, fields, file.write_cols, trims_char=trims, partition=known, zone=spec.zone)
 
 
 def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> BitMap:

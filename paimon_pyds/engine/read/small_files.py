@@ -19,6 +19,7 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import ROW_INDEX, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, live_rows, planned_rows, vector_bytes
 from paimon_pyds.format.batches import no_columns
+from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema
@@ -86,12 +87,14 @@ def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] 
     if requests_at_once(spec.io) and spec.use_index and any(file.index_path for file in section):
         return None  # of a store all such indexes are requested before the first file
     suffix = first.path.rpartition(".")[2]
-    kind = first.merged, first.schema_id, first.write_cols, suffix
+    kind = first.merged, first.schema_id, first.write_cols, suffix, first.ordered_by is None
     small = formats.traits_of(first.path).small_file
     for file in section:
         if file.row_count > MOST_ROWS or file.size > small:
             return None
         if (file.schema_id, file.write_cols) != kind[1:3] or not file.path.endswith(suffix):
+            return None
+        if (file.ordered_by is None) != kind[4]:
             return None
     return kind
 
@@ -112,6 +115,8 @@ class JoinedFiles:
         self.spec = spec
         first = files[0]
         known = dict.fromkeys((f.name for f in spec.partition_fields), scalar(None))
+        if first.ordered_by is not None:
+            known[SEQUENCE_NUMBER] = scalar(None)
         trims = formats.traits_of(first.path).trims_char
         of_file = spec.schemas[first.schema_id]
 
@@ -164,7 +169,7 @@ class JoinedFiles:
         tables = [self.empty if each.table is None else each.table for each in decoded]
         counts = np.array([trace.rows_after_pages for trace in traces])
         read = self.decoder.joined(tables, files[0].path) if self.fields else no_columns(int(counts.sum()))
-        partition = self._partitions(files, counts)
+        partition = self._known(files, counts)
         places = self._row_indexes(decoded)
         if self.spec.predicate is not Const.TRUE:
             mask = matches(self.spec.predicate, _mapped(self.filtering, read, partition))
@@ -187,14 +192,17 @@ class JoinedFiles:
             return np.empty(0, np.int64)
         return np.concatenate([each.live.to_array(each.file.row_count) for each in decoded])
 
-    def _partitions(self, files: Sequence[PlannedFile], counts: np.ndarray[Any, Any]) -> dict[str, pa.Array]:
-        """The values of partition columns for each row."""
-        fields = self.spec.partition_fields
-        if not fields:
-            return {}
-        values = partition_values(fields, array([file.partition for file in files], pa.binary()))
-        rows = pc.take(values, from_numpy(np.repeat(np.arange(len(files)), counts)))
-        return dict(zip(values.schema.names, rows.columns, strict=True))
+    def _known(self, files: Sequence[PlannedFile], counts: np.ndarray[Any, Any]) -> dict[str, pa.Array]:
+        """The values of partition columns for each row, and of sequence numbers that snapshots stand for."""
+        fields, found = self.spec.partition_fields, dict[str, pa.Array]()
+        if fields:
+            values = partition_values(fields, array([file.partition for file in files], pa.binary()))
+            rows = pc.take(values, from_numpy(np.repeat(np.arange(len(files)), counts)))
+            found = dict(zip(values.schema.names, rows.columns, strict=True))
+        if files and files[0].ordered_by is not None:
+            numbers = np.array([file.ordered_by for file in files], np.int64)
+            found[SEQUENCE_NUMBER] = from_numpy(np.repeat(numbers, counts))
+        return found
 
 
 def _mapped(evolution: Evolution, batch: pa.RecordBatch, partition: dict[str, pa.Array]) -> pa.RecordBatch:

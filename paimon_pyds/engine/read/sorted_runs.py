@@ -14,12 +14,15 @@ from paimon_pyds.metadata.split import PlannedFile
 
 
 def sorted_runs(files: Sequence[PlannedFile], schema: TableSchema) -> list[list[int]]:
-    """The numbers of the files of each sorted run of one section, the oldest run first."""
-    files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
+    """The numbers of the files of each sorted run of one section, the oldest run first.
+
+    Where snapshots order rows, files of one snapshot come by their names: a writer numbers its own.
+    """
+    files_of: dict[tuple[int, int, int, str], list[int]] = {}  # a level above 0 is one run, older the higher it is
     for number, file in enumerate(files):
         assert file.run is not None
-        level = file.run.level
-        run = (-level, 0, 0) if level else (0, file.sequence_number or 0, number)
+        level, name = file.run.level, "" if file.ordered_by is None else file.name
+        run = (-level, 0, 0, "") if level else (0, file.sequence_number or 0, len(name) or number, name)
         files_of.setdefault(run, []).append(number)
     runs = [files_of[key] for key in sorted(files_of)]
     if len(runs) < len(files):

@@ -59,7 +59,7 @@ _PLAN_COLUMNS = (
     "schema_id", "level", "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id",
     "write_cols",
 )  # fmt: skip
-_RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
+_RUN_COLUMNS = ("min_key", "max_key", "delete_row_count", "file_source")
 """Further columns for files that are sorted runs of a table with a primary key."""
 
 MANY_MANIFEST_BYTES = 16 << 20

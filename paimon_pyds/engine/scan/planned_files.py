@@ -18,9 +18,9 @@ from paimon_pyds.base.types import DataField, scalar_to_internal, timestamp_unit
 from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, Kind
 from paimon_pyds.base.types.sql_values import parse_timestamp
 from paimon_pyds.engine.scan.prune import instant_bounds
-from paimon_pyds.errors import CorruptFileError, PredicateError
-from paimon_pyds.keys.merge.files_to_merge import MERGED, OLDER, SECTION
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.errors import CorruptFileError, PredicateError, UnsupportedError
+from paimon_pyds.keys.merge.files_to_merge import MERGED, OLDER, SECTION, snapshots_order
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, FILE_SOURCE_APPEND, IndexEntry
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.paths import (
     TablePaths,
@@ -163,7 +163,7 @@ def planned_files(
 ) -> Iterator[PlannedFile]:
     """The files of manifest entries, in order. ``entries``: manifest entries; with the column `merge.files.MERGED`,
     where versions of rows are merged. ``details``: what else is known of the files.
-    Raises CorruptFileError, SecurityError: as `file_locations`."""
+    Raises CorruptFileError, SecurityError: as `file_locations`; UnsupportedError: as `_orders`."""
     located = file_locations(store, schema, entries)
     sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
     row_ids, sequences, written = _columns(entries, "first_row_id", "max_sequence_number", "write_cols")
@@ -190,6 +190,8 @@ def planned_files(
         columns["instants"] = instants
     if details.bounds is not None:
         columns["bounds"] = details.bounds
+    if snapshots_order(schema):
+        columns["ordered_by"] = _orders(entries)
     files = files_by_columns(columns)
     return _in_runs(files, entries) if schema.primary_keys else files
 
@@ -225,6 +227,24 @@ def _columns(entries: pa.RecordBatch, *names: str) -> Iterator[Iterable[Any]]:
         else:
             by_numpy = not column.null_count and pa.types.is_integer(column.type)
             yield to_numpy(column).tolist() if by_numpy else column.to_pylist()
+
+
+def _orders(entries: pa.RecordBatch) -> list[int | None]:
+    """The snapshots that order the rows of files that writes made: they are stamped there as least sequence numbers.
+    None for those of compactions, in which each row has its own. (Java: class KeyValueFileReaderFactory.)
+
+    Raises UnsupportedError: a file that does not say what made it."""
+    found = list[int | None]()
+    names, sources, numbers = _columns(entries, "file_name", "file_source", "min_sequence_number")
+    for name, source, number in zip(names, sources, numbers, strict=False):
+        if source is None:
+            raise UnsupportedError(
+                f"sequence.snapshot-ordering: the data file {name} does not say whether a write or a compaction made "
+                "it, so which snapshot orders its rows is not known",
+                hint="the option is for new tables: write the rows into a new one that has it from the beginning",
+            )
+        found.append(number if source == FILE_SOURCE_APPEND else None)
+    return found
 
 
 def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[PlannedFile]:

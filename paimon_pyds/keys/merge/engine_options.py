@@ -29,6 +29,8 @@ def check_merge_options(schema: TableSchema) -> None:
     """
     options = TableOptions(schema.options)
     sequence_fields(schema)
+    if options.get("sequence.snapshot-ordering"):
+        _check_snapshot_order(options)
     merge_engine(schema)
     _check_row_kind(schema, options)
     check_levels(options)
@@ -50,6 +52,21 @@ def check_merge_options(schema: TableSchema) -> None:
                 "deletion-vectors.enabled does not go with changelog-producer=full-compaction",
                 hint="set changelog-producer to none, input or lookup",
             )
+
+
+def _check_snapshot_order(options: TableOptions) -> None:
+    """Raises OptionError for what contradicts an order by snapshots. (Java: class SchemaValidation.)"""
+    if options.is_set("sequence.field"):
+        raise OptionError(
+            "sequence.snapshot-ordering and sequence.field contradict each other",
+            hint="versions are ordered by the snapshots that wrote them, or by a column",
+        )
+    if not options.get("write-only"):
+        raise OptionError(
+            "sequence.snapshot-ordering needs write-only=true: a compaction that is part of a write would order rows "
+            "before their snapshot is known",
+            hint="set write-only to true, and compact the table by itself: table.compact()",
+        )
 
 
 def record_time_column(schema: TableSchema, options: TableOptions) -> ColumnRef:

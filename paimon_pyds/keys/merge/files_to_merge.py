@@ -47,6 +47,12 @@ def is_clustered(schema: TableSchema) -> bool:
     return bool(TableOptions(schema.options).get("pk-clustering-override"))
 
 
+def snapshots_order(schema: TableSchema) -> bool:
+    """Whether of two versions of a key that of the later snapshot is newer, whatever their sequence numbers are.
+    (Tables of Java Paimon 2.0 and later.)"""
+    return bool(schema.primary_keys) and bool(TableOptions(schema.options).get("sequence.snapshot-ordering"))
+
+
 def highest_level(options: TableOptions) -> int:
     """The level that full compactions leave everything on. (Java: CoreOptions.numLevels.)"""
     levels = options.get("num-levels")

@@ -308,7 +308,7 @@ def plan_evolution(
             as NULL.
         trims_char: the file's format gives CHAR values without blanks at their end, and its indexes may have them
             (`FormatTraits.trims_char`).
-        partition: the values of partition columns, of which nothing is read then.
+        partition: the values of partition columns and of others that the file need not be read for.
         zone: the time zone of casts that depend on one; None where the call names none, and `Evolution.apply` refuses
             them.
 

@@ -239,7 +239,7 @@ def test_describe_options_of_a_table_with_a_primary_key() -> None:
     ):
         assert rows[key]["status"] == "honoured" and not rows[key]["why"]
     assert rows["lookup-wait"]["status"] == "ignorable" and "compaction" in rows["lookup-wait"]["why"]
-    for key in ("sequence.snapshot-ordering", "pk-clustering-override"):
+    for key in ("pk-clustering-override",):
         assert rows[key]["status"] == "honoured" and "other values are refused" in rows[key]["why"]
         refused = describe_options(_schema({key: "true"}, "INT", primary=("c0",))).to_pylist()[0]
         assert refused["key"] == key and refused["status"] == "refused" and "(when merging)" in refused["why"]

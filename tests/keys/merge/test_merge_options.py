@@ -45,11 +45,6 @@ def _validate(
         ({"num-levels": "1"}, OptionError, "num-levels=1"),
         ({"num-sorted-run.compaction-trigger": "0"}, OptionError, "num-sorted-run.compaction-trigger=0"),
         ({"sequence.field": "s", "fields.s.aggregate-function": "sum"}, OptionError, "fields.s.aggregate-function"),
-        (
-            {"sequence.snapshot-ordering": "true", "write-only": "true"},
-            UnsupportedError,
-            "a table with sequence.snapshot-ordering=true can't be merged",
-        ),
         ({"pk-clustering-override": "true"}, UnsupportedError, "a table with pk-clustering-override=true can't be"),
         ({**_FIRST, "sequence.field": "s"}, OptionError, "sequence.field is not for the merge engine first-row"),
         ({**_FIRST, "changelog-producer": "input"}, OptionError, "changelog-producer=input"),
