@@ -34,11 +34,12 @@ def unordered(value: Value) -> Value:
 
 
 class NestedModel:
-    """One function with its options: distinct, delimiter, key, limit, time; and ``rules``, the version of Java."""
+    """One function with its options: distinct, delimiter, key, limit, time, sequence, null_keys; and ``rules``, the
+    version of Java."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name, self.options = name, options
-        self.newer = options.get("rules") == "2.1"
+        self.newer = options.get("rules") == "2.1" or "sequence" in options or "null_keys" in options
 
     def fold(self, rows: Sequence[tuple[Value, bool]]) -> Value:
         accumulator = None
@@ -124,15 +125,26 @@ class NestedModel:
     def _nested_update_of_21(self, accumulator: Value, value: Value) -> Value:
         if value is None:
             return accumulator
-        limit, found = self.options.get("limit", 10**9), dict(enumerate(accumulator or []))
-        if self.options.get("key"):
-            found = {self._key(row): row for row in found.values()}
-        for row in value:
-            if row is not None:
+        limit, found = self.options.get("limit", 10**9), dict[Any, Any]()
+        for limited, rows in ((False, accumulator or []), (True, value)):
+            for row in rows:
+                if row is None or self._is_ignored(row):
+                    continue
                 key = self._key(row) if self.options.get("key") else len(found)
-                if key in found or len(found) < limit:
+                if key in found:
+                    if self._sequence(row) >= self._sequence(found[key]):
+                        found[key] = row
+                elif not limited or len(found) < limit:
                     found[key] = row
         return list(found.values())
+
+    def _sequence(self, row: Value) -> list[tuple[bool, Any]]:
+        """The row's place among those with its key: NULL is least."""
+        values = [row[name] for name in self.options.get("sequence", ())]
+        return [(value is not None, 0 if value is None else value) for value in values]
+
+    def _is_ignored(self, row: Value) -> bool:
+        return self.options.get("null_keys") == "ignore" and any(row[name] is None for name in self.options["key"])
 
     def nested_update(self, accumulator: Value, value: Value) -> Value:
         if self.newer:
@@ -148,7 +160,7 @@ class NestedModel:
         if accumulator is None or value is None:
             return accumulator
         told = self._key if self.options.get("key") else key_of
-        gone = [told(row) for row in value if row is not None]
+        gone = [told(row) for row in value if row is not None and not self._is_ignored(row)]
         return [row for row in self._by_key(accumulator) if told(row) not in gone]
 
     def nested_partial_update(self, accumulator: Value, value: Value) -> Value:
@@ -158,7 +170,7 @@ class NestedModel:
             return value if accumulator is None else accumulator
         found: dict[Any, dict[str, Any]] = {}
         for row in [*accumulator, *value]:
-            if row is not None:
+            if row is not None and not self._is_ignored(row):
                 merged = found.setdefault(self._key(row), dict.fromkeys(row))
                 merged.update({name: item for name, item in row.items() if item is not None})
         return list(found.values())

@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import binary_parts, from_numpy, pc, to_numpy
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.errors import SchemaError
 from paimon_pyds.keys.merge.equal_values import Codes, Entries, entries_of, equality_codes, from_entries, pair_codes
 from paimon_pyds.keys.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid, take_or_null
+from paimon_pyds.keys.merge.order_codes import order_codes
+
+NullKeys: TypeAlias = Literal["merge", "ignore", "error"]
+"""What becomes of nested rows with a NULL in their key: it is a key like others, they are left out, or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,17 +158,20 @@ class NestedUpdate:
     ``key``: places of the key among the fields; empty if rows have no key. ``limit``: rows after which a list takes no
     more; None: no limit. Rows are counted as they come, so the result depends on which lists were merged with one
     another before. ``rules21``: a list with a key is full at that number of keys, and still takes rows in place of
-    others.
+    others. ``sequence``: places of fields that say which of two rows with one key is newer, equal ones the later;
+    NULL is older than any value. ``null_keys``: what becomes of rows with a NULL in their key.
     """
 
     key: tuple[int, ...] = ()
     limit: int | None = None
     rules21: bool = False
+    sequence: tuple[int, ...] = ()
+    null_keys: NullKeys = "merge"
 
     def __call__(self, values: pa.Array, rows: GroupedRows) -> pa.Array:
         merged = _Merged.of(values, rows, rules21=self.rules21)
         elements = merged.entries.columns[0]
-        there = is_valid(elements)
+        there = is_valid(elements) & has_wanted_key(elements, self.key, self.null_keys)
         compares = self.key or merged.retract.any()
         same = _same_rows(merged, elements, self.key) if compares else np.arange(len(elements))
         as_they_are = np.zeros(len(there), np.bool_)
@@ -174,8 +183,15 @@ class NestedUpdate:
         gone = _last_of(same, np.flatnonzero(merged.retract & there))
         kept = there & ~merged.retract & (at > gone)
         if self.key:
-            kept &= _last_of(same, np.flatnonzero(kept)) == at
+            kept &= _last_of(same, self._in_sequence(np.flatnonzero(kept), elements)) == at
         return merged.result(merged.with_alone(kept | as_they_are))
+
+    def _in_sequence(self, rows: Positions, elements: pa.Array) -> Positions:
+        """Positions of nested rows, the newest last."""
+        if not self.sequence or not len(rows):
+            return rows
+        fields = elements.take(from_numpy(rows)).flatten()
+        return rows[np.argsort(order_codes([fields[at] for at in self.sequence]), kind="stable")]
 
     def _within_limit(self, merged: _Merged, same: Codes, limit: int) -> tuple[Flags, Flags]:
         """Which entries of lists are taken up, row by row in the groups that may reach ``limit``; and of which groups
@@ -200,6 +216,20 @@ class NestedUpdate:
                     taken[span] = left.add(same[span].tolist(), limit)
             full[group] = not left.is_merged
         return taken, full
+
+
+def has_wanted_key(elements: pa.Array, key: Sequence[int], null_keys: NullKeys) -> Flags:
+    """Which nested rows are merged, by what their key has of NULL. Raises SchemaError: it must have none."""
+    if null_keys == "merge":
+        return np.ones(len(elements), np.bool_)
+    fields = elements.flatten()
+    wanted = np.logical_and.reduce([is_valid(fields[at]) for at in key]) | ~is_valid(elements)
+    if null_keys == "error" and not wanted.all():
+        raise SchemaError(
+            "a nested row has a NULL in its key",
+            hint="nested-key-null-strategy=error refuses such rows; ignore leaves them out, merge takes NULL as a key",
+        )
+    return np.asarray(wanted, np.bool_)
 
 
 def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes:
@@ -256,17 +286,18 @@ class _ListEntries:
 @dataclass(frozen=True, slots=True)
 class NestedPartialUpdate:
     """Of each key one row, with the newest value that is not NULL in each field. ``key``: places of the key among the
-    fields."""
+    fields. Others as of `NestedUpdate`."""
 
     key: tuple[int, ...]
     rules21: bool = False
+    null_keys: NullKeys = "merge"
 
     def __call__(self, values: pa.Array, rows: GroupedRows) -> pa.Array:
         merged = _Merged.of(values, rows, rules21=self.rules21)
         elements = merged.entries.columns[0]
         at = np.arange(len(elements))
         alone = merged.is_alone[merged.group]
-        there = is_valid(elements)
+        there = is_valid(elements) & (has_wanted_key(elements, self.key, self.null_keys) | alone)
         same = pair_codes([np.where(alone, at, -1) + 1, _same_rows(merged, elements, self.key)])
         first = np.full(len(same), -1, np.int64)
         first[same[there][::-1]] = at[there][::-1]  # numpy keeps what is assigned last

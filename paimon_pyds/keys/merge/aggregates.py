@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from paimon_pyds.keys.merge import aggregate_nested as nested
 from paimon_pyds.keys.merge import aggregate_numbers as numbers
 from paimon_pyds.keys.merge import aggregate_sets as sets
 from paimon_pyds.keys.merge.grouped_rows import Flags, GroupedRows, Positions
+from paimon_pyds.keys.merge.versions import check_orders_rows
 from paimon_pyds.metadata.schema import TableSchema
 
 RULES = "aggregation-rules"
@@ -165,30 +166,47 @@ def _merge_map_with_keytime(column: _Column) -> Kernel:
 
 
 def _nested_update(column: _Column) -> Kernel:
-    return nested.NestedUpdate(_nested_key(column), column.option("count-limit"), column.follows("2.1"))
+    key, sequence = _nested_fields(column, "nested-key"), _nested_fields(column, "nested-sequence-field")
+    null_keys = _null_keys(column)
+    if sequence and not key:
+        raise OptionError(
+            f"fields.{column.name}.nested-sequence-field needs a key",
+            hint=f"name fields of its rows in fields.{column.name}.nested-key",
+        )
+    rules21 = column.follows("2.1") or bool(sequence) or null_keys != "merge"  # 1.4 knows neither
+    return nested.NestedUpdate(key, column.option("count-limit"), rules21, sequence, null_keys)
 
 
 def _nested_partial_update(column: _Column) -> Kernel:
-    key = _nested_key(column)
+    key, null_keys = _nested_fields(column, "nested-key"), _null_keys(column)
     if not key:
         raise OptionError(
             f"column {column.name}: nested_partial_update needs a key",
             hint=f"name fields of its rows in fields.{column.name}.nested-key",
         )
-    return nested.NestedPartialUpdate(key, column.follows("2.1"))
+    return nested.NestedPartialUpdate(key, column.follows("2.1") or null_keys != "merge", null_keys)
 
 
-def _nested_key(column: _Column) -> tuple[int, ...]:
-    for suffix in ("nested-key-null-strategy", "nested-sequence-field"):
-        if column.option(suffix) is not None:
-            raise UnsupportedError(
-                f"fields.{column.name}.{suffix} is not supported: Paimon 1.4 does not know it",
-                hint="read and write this table with a newer Java Paimon",
-            )
+def _null_keys(column: _Column) -> nested.NullKeys:
+    option = f"fields.{column.name}.nested-key-null-strategy"
+    found = str(column.option("nested-key-null-strategy") or "merge").lower()
+    for known in get_args(nested.NullKeys):
+        if found == known:
+            if found != "merge" and column.option("nested-key") is None:
+                raise OptionError(f"{option} needs a key", hint=f"name fields in fields.{column.name}.nested-key")
+            return known  # type: ignore[no-any-return]
+    raise OptionError(f"option {option} must be one of merge, ignore, error, not {found!r:.100}")
+
+
+def _nested_fields(column: _Column, suffix: str) -> tuple[int, ...]:
+    """The places of the fields of a column's rows that an option names."""
     assert isinstance(column.type, ArrayType)
     assert isinstance(column.type.element, RowType)
-    names = comma_separated(column.option("nested-key") or "")
-    return _places(names, column.type.element, column, "nested-key")
+    places = _places(comma_separated(column.option(suffix) or ""), column.type.element, column, suffix)
+    if suffix == "nested-sequence-field":
+        for place in places:
+            check_orders_rows(column.type.element.fields[place], f"fields.{column.name}.{suffix}")
+    return places
 
 
 def _places(names: Sequence[str], row: RowType, column: _Column, suffix: str) -> tuple[int, ...]:
@@ -222,6 +240,7 @@ _ORDERED_NAMES = "a number, text, bytes, date, time or timestamp"
 _BYTES_NAMES = "BYTES or VARBINARY"
 _is_bytes = _is_kind(frozenset({Kind.VARBINARY}))
 _is_number, _is_ordered, _is_boolean = _is_kind(_NUMBERS), _is_kind(_ORDERED), _is_kind(frozenset({Kind.BOOLEAN}))
+_OF_NESTED_ROWS = ("nested-key", "count-limit", "nested-sequence-field", "nested-key-null-strategy")
 _FUNCTIONS: dict[str, _Known] = {
     PRIMARY_KEY: _Known(_kernel(choices.newest_key), can_retract=True),
     "last_value": _Known(_kernel(choices.last_value), can_retract=True),
@@ -243,14 +262,14 @@ _FUNCTIONS: dict[str, _Known] = {
     ),
     "merge_map": _Known(_kernel(nested.merge_map), _is_kind(frozenset({Kind.MAP})), "MAP", can_retract=True),
     "merge_map_with_keytime": _Known(_merge_map_with_keytime, _is_map_of_rows, "MAP of ROW", options=("ts-field",)),
-    "nested_update": _Known(
-        _nested_update, _is_list_of_rows, "ARRAY<ROW>", can_retract=True, options=("nested-key", "count-limit")
-    ),
+    "nested_update": _Known(_nested_update, _is_list_of_rows, "ARRAY<ROW>", can_retract=True, options=_OF_NESTED_ROWS),
     "rbm32": _Known(_merged_bytes(lambda: sets.union32), _is_bytes, _BYTES_NAMES),
     "rbm64": _Known(_merged_bytes(lambda: sets.union64), _is_bytes, _BYTES_NAMES),
     "theta_sketch": _Known(_merged_bytes(sets.theta_union), _is_bytes, _BYTES_NAMES),
     "hll_sketch": _Known(_merged_bytes(sets.hll_union), _is_bytes, _BYTES_NAMES),
-    "nested_partial_update": _Known(_nested_partial_update, _is_list_of_rows, "ARRAY<ROW>", options=("nested-key",)),
+    "nested_partial_update": _Known(
+        _nested_partial_update, _is_list_of_rows, "ARRAY<ROW>", options=("nested-key", "nested-key-null-strategy")
+    ),
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paimon_pyds as pp
 from paimon_pyds.base.types import arrow_type, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.keys.merge.aggregates import aggregate, resolve_aggregate
 from paimon_pyds.keys.merge.equal_values import equality_codes
 from support.nested_aggregate_model import NestedModel, key_of, unordered
+from support.v2_fixtures import Read, read_id, v2_copy, v2_reads
+from support.values import lines
 
 pytestmark = pytest.mark.smoke
 
@@ -67,8 +71,11 @@ class Case:
         }
         if "rules" in model:
             self.options["aggregation-rules"] = model["rules"]
-        if "key" in model:
-            self.options["fields.c.nested-key"] = ", ".join(model["key"])
+        for of, name in (("key", "nested-key"), ("sequence", "nested-sequence-field")):
+            if of in model:
+                self.options[f"fields.c.{name}"] = ", ".join(model[of])
+        if "null_keys" in model:
+            self.options["fields.c.nested-key-null-strategy"] = model["null_keys"]
 
     def __repr__(self) -> str:
         return f"{self.name} {self.type} {self.options}"
@@ -98,6 +105,14 @@ _CASES = [
     Case("nested_update", _array(_ROW), _lists(_ROWS, 2), {"key": ["k"], "limit": 2}, retracts=True),
     Case("nested_update", _array(_ROW), _lists(_ROWS), {"limit": 0}, retracts=True),
     Case("nested_partial_update", _array(_ROW), _lists(_ROWS), {"key": ["k"]}),
+    *(
+        Case("nested_update", _array(_ROW), _lists(_ROWS), {"key": ["k"], **more}, retracts=True)
+        for more in (
+            {"sequence": ["v"]}, {"sequence": ["l", "v"]}, {"sequence": ["v"], "limit": 2}, {"null_keys": "ignore"},
+            {"sequence": ["l"], "null_keys": "ignore", "limit": 1},
+        )
+    ),
+    Case("nested_partial_update", _array(_ROW), _lists(_ROWS), {"key": ["k", "l"], "null_keys": "ignore"}),
     *(
         Case(case.name, case.type, case.value, {**case.model, "rules": "2.1"}, retracts=case.retracts)
         for case in (
@@ -238,9 +253,40 @@ def test_options_of_nested_functions_are_checked() -> None:
         resolve_aggregate("merge_map_with_keytime", timed, "c", {"fields.c.ts-field": "x"})
     with pytest.raises(SchemaError, match="field v is INT"):
         resolve_aggregate("merge_map_with_keytime", timed, "c", {"fields.c.ts-field": "v"})
-    for newer in ("nested-sequence-field", "nested-key-null-strategy"):
-        with pytest.raises(UnsupportedError, match=newer):
-            resolve_aggregate("nested_update", rows, "c", {"fields.c.nested-key": "k", f"fields.c.{newer}": "v"})
+    for name, value in (("nested-sequence-field", "v"), ("nested-key-null-strategy", "error")):
+        with pytest.raises(OptionError, match=f"{name} needs a key"):
+            resolve_aggregate("nested_update", rows, "c", {f"fields.c.{name}": value})
+    keyed = {"fields.c.nested-key": "k"}
+    with pytest.raises(OptionError, match="nested-sequence-field names x"):
+        resolve_aggregate("nested_update", rows, "c", {**keyed, "fields.c.nested-sequence-field": "v,x"})
+    with pytest.raises(OptionError, match="must be one of merge, ignore, error, not 'drop'"):
+        resolve_aggregate("nested_update", rows, "c", {**keyed, "fields.c.nested-key-null-strategy": "drop"})
+    listed = parse_type(_array({"type": "ROW", "fields": [
+        {"id": 1, "name": "k", "type": "INT"}, {"id": 2, "name": "s", "type": _array("INT")}]}))  # fmt: skip
+    with pytest.raises(UnsupportedError, match="nested-sequence-field names s, whose type ARRAY<INT> has no order"):
+        resolve_aggregate("nested_update", listed, "c", {**keyed, "fields.c.nested-sequence-field": "s"})
+
+
+@pytest.mark.parametrize("name", ["nested_update", "nested_partial_update"])
+def test_a_null_in_a_nested_key_is_refused_where_the_option_says_so(name: str) -> None:
+    case = Case(name, _array(_ROW), _lists(_ROWS), {"key": ["k", "l"], "null_keys": "error"})
+    good = {"k": 1, "l": "a", "v": 0.5}
+    assert run(case, [[([good, None], False), (None, False)]]).to_pylist() == [[good]]
+    with pytest.raises(SchemaError, match="a nested row has a NULL in its key"):
+        run(case, [[([good], False), ([{"k": 1, "l": None, "v": 0.5}], False)]])
+
+
+@pytest.mark.parametrize("read", v2_reads("nested_sequence"), ids=read_id)
+def test_the_nested_rows_that_spark_reads(read: Read, tmp_path: Path) -> None:
+    table = pp.Table.open(v2_copy("nested_sequence", tmp_path))
+    assert lines(table.to_arrow()) == read.rows
+    nested = [{"k": 1, "s": 4, "v": "four"}, {"k": 2, "s": None, "v": "new"}]
+    table.append([{"id": 1, "n": nested}, {"id": 2, "n": [{"k": 1, "s": 0, "v": "old"}]}])
+    after = {1: {1: "five", 2: "new"}, 2: {1: "y"}, 3: {1: "zero"}}
+    for _ in range(2):
+        rows = table.to_arrow().to_pylist()
+        assert {row["id"]: {each["k"]: each["v"] for each in row["n"]} for row in rows} == after
+        table.compact(full=True)
 
 
 def test_what_belongs_to_a_function() -> None:
