@@ -32,9 +32,14 @@ def clustered_table(path: Path, columns: str, key: str, by: str, files: Sequence
         table.append(rows)
         ends = [encode_row([end], [field.type]) for end in (min(rows[by]), max(rows[by]))]
         _compacted(path, by, ends)
-    (schema,) = (path / "schema").glob("schema-*")
-    _edit(schema, options={**options, "pk-clustering-override": "true"})
+    clustered(path)
     return pp.Table.open(path)
+
+
+def clustered(path: Path) -> None:
+    """Say of a table that its files are not sorted by key."""
+    (schema,) = (path / "schema").glob("schema-*")
+    _edit(schema, options={**json.loads(schema.read_text())["options"], "pk-clustering-override": "true"})
 
 
 def _compacted(path: Path, by: str, ends: Sequence[bytes]) -> None:

@@ -105,7 +105,7 @@ _UNMERGED = (
     Option(
         key="pk-clustering-override", kind=_B, default="false", doc="files sorted by other columns than the key",
         status=Status.REFUSED, scope=Scope.MERGE, primary_key_only=True, immutable=True,
-        why="merges need files that are sorted by key", remedy="use Java Paimon for this table",
+        why="merges need files that are sorted by key", remedy="write and compact this table with Java Paimon",
     ),
 )  # fmt: skip
 

@@ -27,7 +27,7 @@ from paimon_pyds.engine.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.changed_rows import changed_rows, updated_rows
-from paimon_pyds.keys.merge.files_to_merge import OLDER
+from paimon_pyds.keys.merge.files_to_merge import OLDER, is_clustered
 from paimon_pyds.keys.merge.key_set import KeySet
 from paimon_pyds.keys.merge.key_values import (
     KEY_VALUE_FIELDS,
@@ -225,6 +225,11 @@ class Section:
         return RowMerger(self.merging.schema)
 
     @cached_property
+    def is_alone(self) -> bool:
+        """Whether the file is not sorted by key, and has the only versions of its rows that are not deleted."""
+        return is_clustered(self.merging.schema)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that merged rows have: those of the result, and those that say which rows are left out of it."""
         left = root_columns(self.merging.filter.after)
@@ -235,7 +240,8 @@ class Section:
     def reading(self) -> ReadSpec:
         """How each file is read: what merging needs, filtered by keys."""
         schema = self.merging.schema
-        required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
+        needed = self.columns if self.is_alone else self.merger.required_columns(self.columns)
+        required = {*needed, *schema.trimmed_primary_keys}
         before = self.merging.filter.before
         filtered = set(root_columns(before))
         system = KEY_VALUE_FIELDS[1:] if self.sequence_gaps else KEY_VALUE_FIELDS
@@ -293,7 +299,7 @@ class Section:
     def search(self) -> tuple[KeySearch, Sequence[Predicate]] | None:
         """How to find these keys, and the conditions to find them by; None, with the reason noted, where none can."""
         after = self.merging.filter.after
-        if after is Const.TRUE or self.merging.gives != "rows":
+        if self.is_alone or after is Const.TRUE or self.merging.gives != "rows":
             return None
         if not self.spec.use_index:
             self.note.reason = "indexes are not used"
@@ -351,6 +357,10 @@ class Section:
     def merged(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
         """One row for each key, with `columns`: deletes are among them where they are given."""
         if not self.files:
+            return
+        if self.is_alone:
+            for rows in self.batches(0, batch_rows, None):
+                yield rows if self.gives_deletes else without_deletes(rows)
             return
         with closing(self.windows(batch_rows)) as found:
             for window in found:

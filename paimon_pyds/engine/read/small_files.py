@@ -19,6 +19,7 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import ROW_INDEX, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, live_rows, planned_rows, vector_bytes
 from paimon_pyds.format.batches import no_columns
+from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values
@@ -79,7 +80,7 @@ def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] 
     merging, first = spec.merging, section[0]
     if first.merged:
         assert merging is not None
-        if spec.metadata_columns:
+        if spec.metadata_columns or is_clustered(merging.schema):
             return None
         searched = spec.use_index and merging.filter.after is not Const.TRUE
         if merging.gives != "rows" or (searched and any(file.has_index for file in section)):

@@ -117,10 +117,9 @@ class _BoundsPlanner(Planner):
         for group in statistics_groups([field], entries, self.fields_of) if of_partitions is None else ():
             for row, bounds in zip(group.rows.tolist(), _column(field, group), strict=True):
                 found[row] = bounds
-        keys = merge_keys(self.schema)
-        if keys is not None:  # merging may give other columns values beyond those of any file
+        if self.schema.primary_keys:  # merging gives other columns values beyond those of files, and takes rows away
             merged = is_true(entries.column(MERGED)).tolist()
-            is_key = field.name in keys
+            is_key = field.name in (merge_keys(self.schema) or ())
             found = [_merged_bounds(b, is_key) if m else b for m, b in zip(merged, found, strict=True)]
         return found
 

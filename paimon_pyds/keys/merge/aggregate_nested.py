@@ -25,7 +25,7 @@ from paimon_pyds.keys.merge.grouped_rows import Flags, GroupedRows, Positions, i
 from paimon_pyds.keys.merge.order_codes import order_codes
 
 NullKeys: TypeAlias = Literal["merge", "ignore", "error"]
-"""What becomes of nested rows with a NULL in their key: it is a key like others, they are left out, or refused."""
+"""How nested rows with a NULL in their key are merged: like others, or they are left out, or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class NestedUpdate:
     more; None: no limit. Rows are counted as they come, so the result depends on which lists were merged with one
     another before. ``rules21``: a list with a key is full at that number of keys, and still takes rows in place of
     others. ``sequence``: places of fields that say which of two rows with one key is newer, equal ones the later;
-    NULL is older than any value. ``null_keys``: what becomes of rows with a NULL in their key.
+    NULL is older than any value. ``null_keys``: how rows with a NULL in their key are merged.
     """
 
     key: tuple[int, ...] = ()

@@ -61,7 +61,17 @@ def highest_level(options: TableOptions) -> int:
 
 def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOptions) -> pa.RecordBatch:
     """Manifest entries of a table with a primary key, with columns that mark the files whose rows are merged with
-    others'. ``entries``: all live entries of each bucket that may hold a version of a row that is wanted."""
+    others'. ``entries``: all live entries of each bucket that may hold a version of a row that is wanted.
+
+    Raises UnsupportedError: files on level 0 of a table whose other files are not sorted by key."""
+    if is_clustered(schema):
+        if entries.num_rows and (to_numpy(entries.column("level")) == 0).any():
+            raise UnsupportedError(
+                "rows that were not compacted yet can't be merged into files that are sorted by other columns than the "
+                "key (pk-clustering-override=true)",
+                hint="read without deletion-vectors.merge-on-read, or let Java Paimon compact the table",
+            )
+        return not_merged(entries)
     if not entries.num_rows:
         sections, merged = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     else:
@@ -77,7 +87,8 @@ def not_merged(entries: pa.RecordBatch) -> pa.RecordBatch:
 
 def all_merged(entries: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """The same where the rows of all files are merged, to compare two states of the table. ``entries``: as
-    `without_common` gives them."""
+    `without_common` gives them. Raises UnsupportedError: files are not sorted by key."""
+    _check_sorted_by_key(schema)
     sections = _sections(entries, schema) if entries.num_rows else np.zeros(0, np.int64)
     return _with_columns(entries, sections, np.ones(entries.num_rows, np.bool_))
 
@@ -138,7 +149,9 @@ def changed_sections(entries: pa.RecordBatch, schema: TableSchema, renewed: Iter
 
     ``entries``: as `both_states` gives them. ``renewed``: the names of files that have other deletion vectors in one
     state than in the other.
+    Raises UnsupportedError: files are not sorted by key.
     """
+    _check_sorted_by_key(schema)
     if not entries.num_rows:
         return all_merged(entries, schema)
     renewed_names = array(sorted(renewed), pa.string())
@@ -146,6 +159,15 @@ def changed_sections(entries: pa.RecordBatch, schema: TableSchema, renewed: Iter
     sections = _sections(entries, schema, _places_of_keys(entries, schema))
     kept = (np.bincount(sections, differs) > 0)[sections]
     return _with_columns(entries.filter(from_numpy(kept)), sections[kept], np.ones(int(kept.sum()), np.bool_))
+
+
+def _check_sorted_by_key(schema: TableSchema) -> None:
+    if is_clustered(schema):
+        raise UnsupportedError(
+            "two states of a table with pk-clustering-override=true can't be compared: their files are not sorted by "
+            "key",
+            hint="read both states and compare their rows",
+        )
 
 
 def _places_of_keys(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from support.clustered import clustered_table
-from support.fixtures import DEV, has_shared
+from paimon_pyds.errors import UnsupportedError
+from support.clustered import clustered, clustered_table
+from support.v2_fixtures import Read, read_id, v2_reads, v2_table
+from support.values import lines
 
 ROWS = [
     {"k": [1, 4, 7, 8], "c": ["z", "b", "a", "m"], "v": [1, 2, 3, 4]},
@@ -51,12 +58,84 @@ def test_text_keys_and_keys_of_two_columns(tmp_path: Path) -> None:
         assert table.scan("c = 'a'").count() == 1
 
 
-@pytest.mark.skipif(not has_shared(), reason="needs a table of the Spark connector 2.1")
-def test_a_table_of_the_spark_connector() -> None:
-    assert DEV is not None
-    folder = DEV.parent / "v2" / "pk_clustering"
-    if not folder.is_dir():
-        pytest.skip("needs a table of the Spark connector 2.1")
-    rows = [json.loads(line) for line in (folder / "expected" / "full.jsonl").read_text().splitlines()]
-    table = pp.Table.open(folder / "table" / "db.db" / "t")
-    _check(table, [{**row, "a": float(row["a"])} for row in rows], "id")
+@pytest.mark.parametrize("read", v2_reads("pk_clustering"), ids=read_id)
+def test_a_table_of_the_spark_connector(read: Read) -> None:
+    table = pp.Table.open(v2_table("pk_clustering"))
+    assert lines(table.scan(read.filter, columns=read.columns).to_arrow()) == read.rows
+    if read.filter is None:
+        _check(table, [{**row, "a": float(row["a"])} for row in map(json.loads, read.rows)], "id")
+
+
+_KEYS = st.lists(st.integers(0, 12), min_size=1, max_size=8)
+_OPERATIONS = st.lists(st.tuples(st.sampled_from(["+I", "-D", "compact", "full"]), _KEYS), max_size=10)
+_FILTERS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "k < 5": lambda row: row["k"] < 5, "v = 2": lambda row: row["v"] == 2, "c = 'b'": lambda row: row["c"] == "b",
+    "v > 3 AND k > 2": lambda row: row["v"] > 3 and row["k"] > 2, "k IN (1, 2, 9)": lambda row: row["k"] in (1, 2, 9),
+    "c IS NULL OR v < 3": lambda row: row["c"] is None or row["v"] < 3,
+}  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["+I", "-D", "compact", "full"]), _KEYS), max_size=10),
+    st.sampled_from([*_FILTERS]),
+    st.data(),
+)
+def test_files_are_read_without_deletes_and_deleted_positions(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, list[int]]], where: str, data: st.DataObject
+) -> None:
+    """A table with deletion vectors has the same rows whatever says that its files are not sorted by key."""
+    options = {"bucket": "1", "write-only": "true", "deletion-vectors.enabled": "true", "num-levels": "5"}
+    options |= {"num-sorted-run.compaction-trigger": "2", "file-index.bitmap.columns": "v", "clustering.columns": "c"}
+    options["file.format"] = data.draw(st.sampled_from(["parquet", "orc", "avro"]))
+    path = tmp_path_factory.mktemp("t") / "t"
+    table = pp.Table.create(path, "k INT NOT NULL, c STRING, v INT", primary_key="k", options=options)
+    for number, (what, keys) in enumerate(operations):
+        if what in ("compact", "full"):
+            table.compact(full=what == "full")
+            continue
+        distinct = sorted(set(keys))
+        values = [{"k": k, "c": data.draw(st.sampled_from(["a", "b", "c", None])), "v": number} for k in distinct]
+        table.append([{"op": what, **row} for row in values], rowkind_column="op")
+    before = table.to_arrow().sort_by("k")
+    clustered(path)
+    table = pp.Table.open(path)
+    assert table.to_arrow().sort_by("k").equals(before)
+    some = before.filter(pa.array(map(_FILTERS[where], before.to_pylist()), pa.bool_()))
+    assert table.scan(where).to_arrow().sort_by("k").equals(some)
+    assert table.count(where) == some.num_rows
+    assert table.count() == before.num_rows
+    assert (table.min("v"), table.max("v")) == tuple(pc.min_max(before["v"]).as_py().values())
+    assert table.lookup(list(range(13))).sort_by("k").equals(before)
+    assert table.top_n("v desc, 2")["v"].to_pylist() == sorted(before["v"].to_pylist(), reverse=True)[:2]
+    assert table.scan(columns=["v"], limit=3).to_arrow().num_rows == min(3, before.num_rows)
+
+
+def test_files_are_skipped_by_the_columns_that_they_are_sorted_by(tmp_path: Path) -> None:
+    table = clustered_table(tmp_path / "t", "k INT NOT NULL, c STRING, v INT", "k", "v", ROWS)
+    assert [len(table.scan(where).plan().files) for where in ("v < 4", "v = 5", "v > 0", "v > 9")] == [1, 1, 2, 0]
+
+
+def test_what_needs_files_in_the_order_of_keys_is_refused(tmp_path: Path) -> None:
+    table = clustered_table(tmp_path / "t", "k INT NOT NULL, c STRING, v INT", "k", "v", ROWS)
+    refused = {
+        "append": lambda: table.append([{"k": 1, "c": "x", "v": 0}]), "delete": lambda: table.delete("k = 1"),
+        "update": lambda: table.update({"v": "0"}, "k = 1"), "compact": lambda: table.compact(full=True),
+        "rescale": lambda: table.maintenance.rescale(2),
+    }  # fmt: skip
+    for operation, run in refused.items():
+        with pytest.raises(UnsupportedError, match="pk-clustering-override=true can't be") as caught:
+            run()
+        assert "Java Paimon" in str(caught.value.hint), operation
+    with pytest.raises(UnsupportedError, match="pk-clustering-override=true can't be compared"):
+        table.snapshots.diff(1, 2).to_arrow()
+
+
+def test_rows_that_wait_for_a_compaction_are_not_merged_in(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-only": "true", "deletion-vectors.enabled": "true", "clustering.columns": "v"}
+    table = pp.Table.create(tmp_path / "t", "k INT NOT NULL, v INT", primary_key="k", options=options)
+    table.append([{"k": 1, "v": 1}])
+    clustered(tmp_path / "t")
+    table = pp.Table.open(tmp_path / "t")
+    assert table.count() == 0
+    with pytest.raises(UnsupportedError, match="were not compacted yet can't be merged"):
+        table.scan(options={"deletion-vectors.merge-on-read": "true"}).to_arrow()
