@@ -165,6 +165,43 @@ class ByteLimitedCache:
         return value
 
 
+class SizedCache:
+    """A `ByteLimitedCache` in which small values have a limit of their own: a process that goes on for days, such as a
+    stream, makes small ones without end that nobody reads again.
+
+    ``limit``: bytes of all values. ``small_limit``: of the small ones among them. ``small``: bytes of a small value, at
+    most.
+    """
+
+    def __init__(self, limit: int, *, small_limit: int, small: int) -> None:
+        self.limit = limit
+        self._small, self._large, self._most = ByteLimitedCache(small_limit), ByteLimitedCache(limit - small_limit), small
+
+    @property
+    def weight(self) -> int:
+        """Size of all cached values, in bytes."""
+        return self._small.weight + self._large.weight
+
+    def get_or_load(self, key: Hashable, load: Callable[[], _T], weigh: Callable[[_T], int]) -> _T:
+        """As `ByteLimitedCache.get_or_load`."""
+        value = self.get(key)
+        if value is None:
+            value = load()
+            weight = weigh(value)
+            (self._small if weight <= self._most else self._large).put(key, value, weight)
+        return cast(_T, value)
+
+    def get(self, key: Hashable) -> Any:
+        """The value of a key if it is here, else None."""
+        value = self._small.get(key)
+        return self._large.get(key) if value is None else value
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._small.clear()
+        self._large.clear()
+
+
 class TwoLevelCache(Generic[_T]):
     """Values of files: in memory for this process, and on disk for the next one if the storage has a ``local_cache``.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.cache import SizedCache
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.errors import (
     BranchNotFoundError,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-METADATA_CACHE = ByteLimitedCache(256 << 20)
+METADATA_CACHE = SizedCache(256 << 20, small_limit=32 << 20, small=128 << 10)
 """Decoded manifests and manifest lists of this process, by storage, path and size. Names are unique, so nothing gets
 stale; another storage may have other credentials."""
 
@@ -182,6 +182,8 @@ class TableStore(SchemaStore):
     def earliest_snapshot_id(self) -> int | None:
         """The lowest number of a snapshot that has not expired; None if the table has no snapshot."""
         hint = read_hint(self.io, self.paths.earliest_hint)
+        if hint is None and self.snapshot_exists(1):
+            return 1  # nothing has expired yet, and a list would be as long as that
         if hint is not None and self.snapshot_exists(hint) and not self.snapshot_exists(hint - 1):
             return hint
         ids = self.snapshot_ids()

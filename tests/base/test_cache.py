@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from paimon_pyds.base.cache import ByIdentity, ByteLimitedCache, TwoLevelCache
+from paimon_pyds.base.cache import ByIdentity, ByteLimitedCache, SizedCache, TwoLevelCache
 from paimon_pyds.errors import StorageError
 from paimon_pyds.storage.disk_cache import LocalCache
 
@@ -38,6 +38,19 @@ def test_a_cache_forgets_what_was_used_least_recently() -> None:
     assert loads == ["a", "b", "c", "heavy"]
     cache.clear()
     assert cache.weight == 0 and cache.get("a") is None
+
+
+def test_small_values_take_little_room_from_large_ones() -> None:
+    cache = SizedCache(1000, small_limit=100, small=10)
+    cache.get_or_load("large", lambda: "large", lambda _: 900)
+    for number in range(1, 1000):
+        cache.get_or_load(number, lambda number=number: number, lambda _: 10)  # type: ignore[misc]
+    assert [cache.get(key) for key in ("large", 1, 999)] == ["large", None, 999]
+    assert cache.weight == 1000
+    cache.get_or_load("others", lambda: "others", lambda _: 900)
+    assert [cache.get(key) for key in ("large", "others", 999)] == [None, "others", 999]
+    cache.clear()
+    assert cache.weight == 0 and cache.get(999) is None
 
 
 def test_a_cache_stays_in_bounds_under_threads() -> None:

@@ -16,8 +16,9 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, PaimonError, SchemaError
 from paimon_pyds.metadata import user_commits
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.maintenance import expire
+from paimon_pyds.storage import FileStatus
 from support.faults_io import AFTER, BEFORE, FaultyIO, opened
 from support.messages import ids_of
 from support.oracle import Oracle, requires_java_oracle
@@ -331,6 +332,40 @@ def test_a_writer_looks_at_each_snapshot_of_others_once(table: pp.Table) -> None
         before = len(io.done)
         assert writer.committed() == 2
         assert len(io.done) - before < 8
+
+
+class _Listing(FaultyIO):
+    """Notes which directories are listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[str] = []
+
+    def list(self, path: str) -> list[FileStatus]:
+        self.listed.append(path.rpartition("/")[2])
+        return super().list(path)
+
+
+def test_a_commit_lists_no_snapshots_however_many_there_are(table: pp.Table) -> None:
+    io = _Listing()
+    with opened(io, Path(table.path)).stream_writer(USER) as writer:
+        for number in range(20):
+            writer.write(_rows(number))
+            writer.commit(number)
+            if number == 1:
+                io.listed.clear()
+    assert table.snapshots.list()[0].id == 1
+    assert "snapshot" not in io.listed
+
+
+def test_what_commits_leave_in_memory_has_a_bound_of_its_own(table: pp.Table) -> None:
+    METADATA_CACHE.clear()
+    with table.stream_writer(USER) as writer:
+        for number in range(20):
+            writer.write(_rows(number))
+            writer.commit(number)
+    assert METADATA_CACHE._small.weight > 0
+    assert METADATA_CACHE._large.weight == 0
 
 
 # -------------------------------------------------------------------------------------------------- expiry and rollback
