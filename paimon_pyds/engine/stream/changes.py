@@ -191,7 +191,7 @@ class ChangeStream:
             return position
         if not taken.limits.counts:
             return position.after(snapshot)
-        planned = self._state(position, snapshot)
+        planned = self._state(snapshot, position)
         number = position.splits
         while number < len(planned.splits):
             split = planned.splits[number]
@@ -277,7 +277,7 @@ class ChangeStream:
             snapshot = self._first_snapshot(start)
             if snapshot is None:
                 raise SnapshotNotFoundError(f"there is no snapshot {start.start} yet", path=self.root)
-            yield self._state(start, snapshot)
+            yield self._state(snapshot, start, end)
             if end.reads_state:
                 return
             start = start.after(snapshot)
@@ -292,14 +292,16 @@ class ChangeStream:
                 self._store, self._request, snapshots, changelog=self._changelog, overwrites=self._overwrites
             )
 
-    def _state(self, position: StreamPosition, snapshot: Snapshot) -> PlannedChanges:
-        """The state that the stream starts with. Raises OptionError: the position is inside, and counts in others."""
-        planned = planned_state(self._store, state_request(self._request, snapshot), position.created)
-        if position.plan and position.plan != self._digest(planned):
+    def _state(self, snapshot: Snapshot, *positions: StreamPosition) -> PlannedChanges:
+        """The state that the stream starts with. Raises OptionError: a position is inside, and counts other splits."""
+        planned = planned_state(self._store, state_request(self._request, snapshot), positions[0].created)
+        inside = {position.plan for position in positions if position.reads_state and position.plan}
+        if inside and inside != {self._digest(planned)}:
             raise OptionError(
                 f"the stream was left inside of the state of snapshot {snapshot.id}, which is read in other splits now",
                 path=self.root,
-                hint="go on with the filter and the options that it had, until that state is read",
+                hint="go on with the filter and the options that it had, until that state is read; or start a new "
+                "stream, which reads the state again",
             )
         return planned
 

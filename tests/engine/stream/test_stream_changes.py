@@ -208,8 +208,10 @@ def test_a_state_is_read_in_splits(append: pp.Table) -> None:
     rows = [row for a, b in zip([start, *places], places, strict=False) for row in rows_between(stream, a, b)]
     assert _ids(rows) == [(5, number) for number in range(5)]
     other = stream_of(append, where="id > 1", options=given)
-    with pytest.raises(OptionError, match="other splits"):
-        other.splits(places[0], places[1])
+    for a, b in ((start, places[0]), (places[0], places[1]), (places[1], places[2])):
+        with pytest.raises(OptionError, match="other splits.*start a new stream"):
+            other.splits(a, b)
+    assert _ids(rows_between(other, start, places[2])) == [(5, 2), (5, 3), (5, 4)], "as a whole it has any filter"
 
 
 def test_few_rows_wait_for_more(append: pp.Table) -> None:
