@@ -138,6 +138,19 @@ def test_it_waits_for_what_comes(table: pp.Table) -> None:
     assert seen == [4, 5, 6]
 
 
+def test_a_row_is_given_by_the_first_look_after_its_commit(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        table.append({"id": [len(pauses)], "v": ["n"]})
+
+    monkeypatch.setattr("paimon_pyds.engine.stream.follow.time.sleep", sleep)
+    seen = [(change.snapshot, len(pauses)) for change in table.follow(from_="latest", poll=7, until=23)]
+    assert seen == [(3 + number, number) for number in range(1, 21)]
+    assert pauses == [7] * 20
+
+
 def test_a_consumer_is_where_it_goes_on(table: pp.Table) -> None:
     follow = table.follow(from_=1, consumer_id="job", until="latest")
     next(follow)
