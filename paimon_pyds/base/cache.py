@@ -174,8 +174,8 @@ class SizedCache:
     """
 
     def __init__(self, limit: int, *, small_limit: int, small: int) -> None:
-        self.limit = limit
-        self._small, self._large, self._most = ByteLimitedCache(small_limit), ByteLimitedCache(limit - small_limit), small
+        self.limit, self._most = limit, small
+        self._small, self._large = ByteLimitedCache(small_limit), ByteLimitedCache(limit - small_limit)
 
     @property
     def weight(self) -> int:

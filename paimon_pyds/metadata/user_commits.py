@@ -244,6 +244,7 @@ class CommitOnce:
         self.is_done = False
         self.before = 0
         """The snapshot of the user's last commit before this one; 0 for none, or where it is not known."""
+        self._last = -1
         self._has_begun = False
 
     def check(self, store: TableStore, latest: Snapshot | None) -> None:
@@ -251,7 +252,7 @@ class CommitOnce:
         Raises CommittedBeforeError."""
         last = self.commits.last(store, latest)
         if last is None or last.identifier < self.identifier:
-            self.before = 0 if last is None else last.state.id
+            self.before, self._last = (0, -1) if last is None else (last.state.id, last.identifier)
             return
         if self._has_begun:
             self.commits.withdraw(store)
@@ -264,6 +265,10 @@ class CommitOnce:
         if not self._has_begun:
             self.commits.begin(store, self.identifier, latest, files)
             self._has_begun = True
+
+    def is_nth(self, count: int) -> bool:
+        """Whether this commit is the last one of the next ``count``, by the numbers since the user's commit before."""
+        return (self.identifier + 1) // count > (self._last + 1) // count
 
     def finish(self, store: TableStore, snapshot: Snapshot) -> None:
         """Called when it is published as that snapshot."""

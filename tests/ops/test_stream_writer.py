@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.compact import after_write
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, PaimonError, SchemaError
 from paimon_pyds.metadata import user_commits
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -564,6 +565,46 @@ def test_a_commit_merges_a_bounded_number_of_files(tmp_path: Path) -> None:
                 writer.write(rows)
                 writer.commit(number)
     assert table.system.read("files").num_rows == 4 * 8 + 16
+
+
+def _keyed(path: Path, **options: object) -> pp.Table:
+    return pp.Table.create(path, "id BIGINT, p INT", primary_key="id", options={"bucket": 4, **options})
+
+
+@pytest.mark.parametrize(("lookup", "merged"), [(False, [0, 1, 1, 1, 1, 1]), (True, [4] * 6)])
+def test_a_commit_merges_buckets_up_to_a_size_unless_rows_wait_for_that(
+    tmp_path: Path, lookup: bool, merged: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(after_write, "STREAM_MERGE_BYTES", 1)
+    table = _keyed(tmp_path / "t", **{"num-sorted-run.compaction-trigger": 2, "force-lookup": lookup})
+    found = []
+    with table.stream_writer(USER) as writer:
+        for number in range(len(merged)):
+            writer.write(_rows(*range(20)))
+            writer.commit(number)
+            files = [(f["bucket"], f["level"]) for f in table.system.read("files").to_pylist()]
+            found.append(4 - len({bucket for bucket, level in files if not level}))
+    assert found == merged
+    assert len(files) <= 4 * 4
+    assert ids_of(table) == [*range(20)]
+
+
+def test_streams_compact_fully_after_as_many_commits_as_the_option_says(tmp_path: Path) -> None:
+    table = _keyed(tmp_path / "t", **{"full-compaction.delta-commits": 4})
+    with table.stream_writer(USER) as writer:
+        for number in range(9):
+            writer.write(_rows(*range(20) if number == 1 else [number]))
+            writer.commit(number)
+            levels = set(table.system.read("files")["level"].to_pylist())
+            assert (levels == {5}) == (number in (3, 7)), "of all buckets, not only those of the last commit"
+    full = [s.commit_identifier for s in table.snapshots.list() if s.commit_kind is CommitKind.COMPACT]
+    assert full == [3, 7]
+    with table.stream_writer("job-8") as writer:
+        for number in (100, 101, 1000):
+            writer.write(_rows(1))
+            writer.commit(number)
+    full = [s.commit_identifier for s in table.snapshots.list() if s.commit_kind is CommitKind.COMPACT]
+    assert full == [3, 7, 100, 1000]
 
 
 def test_write_only_streams_merge_nothing(tmp_path: Path) -> None:

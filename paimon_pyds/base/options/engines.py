@@ -183,7 +183,7 @@ _MERGE_RUNS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("compaction.optimization-interval", _T, None, "how often all runs are merged"),
     ("compaction.total-size-threshold", _M, None, "size of a bucket below which all runs are merged"),
     ("compaction.incremental-size-threshold", _M, None, "size of newer runs above which all are merged"),
-    ("full-compaction.delta-commits", _N, None, "each batch write is followed by a full compaction"),
+    ("full-compaction.delta-commits", _N, None, "compact fully after a batch write, and each n-th of a stream"),
 ])  # fmt: skip
 
 _RUNS = _group("", status=Status.HONOURED, rows=[

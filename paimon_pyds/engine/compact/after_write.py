@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from paimon_pyds.engine.execution.executor import Executor
 
+STREAM_MERGE_BYTES = 256 << 20
+"""Bytes of files that are merged after a commit of a stream: a few seconds on two cores."""
+
 
 def compact_written(
     store: TableStore,
@@ -37,9 +40,10 @@ def compact_written(
 ) -> None:
     """Merge the sorted runs of buckets that rows were committed to, as far as that is due, unless ``write-only`` is on.
 
-    Batch writes merge all runs as soon as ``full-compaction.delta-commits`` is set, whatever its number, as Java
-    Paimon's writer for Spark does (class abstractInnerTableDataWrite); otherwise `universal.pick` says which. The rows
-    are there already, so an error does not fail the write: it becomes a warning with advice.
+    With ``full-compaction.delta-commits`` batch writes merge all runs, whatever its number, and streams do after that
+    number of commits, as Java Paimon's writer for Spark does (class abstractInnerTableDataWrite); otherwise
+    `universal.pick` says which, and streams leave what takes long to their next commits. The rows are there already,
+    so an error does not fail the write: it becomes a warning with advice.
 
     Args:
         store: a table with a primary key and fixed buckets.
@@ -52,14 +56,20 @@ def compact_written(
         typed = TableOptions({**store.schema_read_last().options, **(options or {})})
         if typed.get("write-only"):
             return
-        written = _written_buckets(store, since, committed)
+        once = store.once if store.once is not None and store.once.is_done else None
+        every = int(typed.get("full-compaction.delta-commits") or 0)
+        full = every > 0 and (once is None or once.is_nth(every))
+        if full and once is not None and every > 1:  # also what the commits before have left
+            written = _unmerged_buckets(store)
+        else:
+            written = _written_buckets(store, since, committed)
         if not written:
             return
-        full = (typed.get("full-compaction.delta-commits") or 0) > 0
         chosen = written
         if not full:
+            most = None if once is None else STREAM_MERGE_BYTES
             with suppress(SnapshotNotFoundError):  # then the newest one says what is due
-                chosen = due_buckets(store, snapshot_committed(store, committed), typed, written)
+                chosen = due_buckets(store, snapshot_committed(store, committed), typed, written, most)
         if not chosen:
             return
         from paimon_pyds.engine.compact.compact import compact_buckets
@@ -77,8 +87,7 @@ def _written_buckets(store: TableStore, since: int, committed: int) -> set[Parti
     try:
         last = snapshot_committed(store, committed)
     except SnapshotNotFoundError:
-        newest = store.latest_snapshot()
-        return written if newest is None else _unmerged(reader.live_files(newest, RUN_COLUMNS))
+        return _unmerged_buckets(store)
     before = store.snapshots_among(range(since + 1, committed))
     if last.commit_kind is CommitKind.COMPACT and since and not before:
         before = [s for s in store.snapshots_among([since]) if s.commit_user == last.commit_user]
@@ -88,6 +97,12 @@ def _written_buckets(store: TableStore, since: int, committed: int) -> set[Parti
         with suppress(SnapshotNotFoundError):
             written |= _unmerged(reader.added(reader.delta(snapshot), RUN_COLUMNS))
     return written
+
+
+def _unmerged_buckets(store: TableStore) -> set[PartitionBucket]:
+    """All buckets that have rows to merge."""
+    reader = ManifestReader(store)
+    return _unmerged(store.read_newest(lambda newest: reader.live_files(newest, RUN_COLUMNS)))
 
 
 def _unmerged(files: pa.RecordBatch) -> set[PartitionBucket]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from datetime import datetime
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -20,16 +21,34 @@ from paimon_pyds.metadata.store import TableStore
 
 
 def due_buckets(
-    store: TableStore, snapshot: Snapshot, options: TableOptions, buckets: Set[PartitionBucket]
+    store: TableStore,
+    snapshot: Snapshot,
+    options: TableOptions,
+    buckets: Set[PartitionBucket],
+    most_bytes: int | None = None,
 ) -> set[PartitionBucket]:
     """Those of some buckets that have runs to merge; of their files nothing is read that only the merge looks at.
-    ``store``: a table with a primary key. ``options``: the table's, those of a write on top."""
+
+    Args:
+        store: a table with a primary key.
+        snapshot: which files there are.
+        options: the table's, those of a write on top.
+        buckets: among these.
+        most_bytes: of the files that are merged together; buckets with more runs come first, and one is due in any
+            case. All are due where rows can't be seen before they are merged.
+    """
     entries = live_in_buckets(store, store.schema(snapshot.schema_id), snapshot, buckets, RUN_COLUMNS)
     files: dict[PartitionBucket, list[LevelFile]] = {}
     for (partition, bucket, _), file in zip(places(entries), level_files(entries, ()), strict=True):
         files.setdefault(PartitionBucket(partition, bucket), []).append(file)
     rules, now = UniversalRules.of(options, target_size=0, hour=datetime.now().hour), clock_now_ms()
-    return {b for b, mine in files.items() if b in buckets and pick(sorted_runs(mine), rules, now) is not None}
+    runs = {bucket: sorted_runs(mine) for bucket, mine in files.items() if bucket in buckets}
+    units = {bucket: unit for bucket, mine in runs.items() if (unit := pick(mine, rules, now)) is not None}
+    if most_bytes is None or rules.lift_level_0:
+        return set(units)
+    order = sorted(units, key=lambda bucket: -len(runs[bucket]))
+    sizes = accumulate(sum(file.size for file in units[bucket].files) for bucket in order)
+    return {bucket for bucket, size in zip(order, sizes, strict=True) if bucket == order[0] or size <= most_bytes}
 
 
 def live_in_buckets(

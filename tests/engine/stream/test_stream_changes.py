@@ -209,7 +209,7 @@ def test_a_state_is_read_in_splits(append: pp.Table) -> None:
     assert _ids(rows) == [(5, number) for number in range(5)]
     other = stream_of(append, where="id > 1", options=given)
     for a, b in ((start, places[0]), (places[0], places[1]), (places[1], places[2])):
-        with pytest.raises(OptionError, match="other splits.*start a new stream"):
+        with pytest.raises(OptionError, match=r"other splits.*start a new stream"):
             other.splits(a, b)
     assert _ids(rows_between(other, start, places[2])) == [(5, 2), (5, 3), (5, 4)], "as a whole it has any filter"
 
