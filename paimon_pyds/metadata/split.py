@@ -24,6 +24,7 @@ from paimon_pyds.base.text import files_text, names_text, one_line, size_text
 from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema
 from paimon_pyds.errors import READ_AGAIN, expired_file
 from paimon_pyds.format import BATCH_BYTES, WHOLE_FILE, InstantBounds, ReadHints
+from paimon_pyds.metadata.evolution.joined_columns import JoinedColumns, joined_columns
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.storage import FileIO
@@ -155,6 +156,9 @@ class PlannedFile(NamedTuple):
         run: its sorted run; None in append tables.
         ordered_by: the snapshot whose number orders its rows in place of the sequence numbers in the file; None where
             these count.
+        parts: the files that hold its columns, where these are several (`metadata.column_files`): its path is that of
+            the one that deletion vectors name, its size that of all; ``write_cols`` of each part are the columns that
+            are read from it.
     """
 
     path: str
@@ -174,6 +178,7 @@ class PlannedFile(NamedTuple):
     instants: InstantBounds = ()
     run: SortedRun | None = None
     ordered_by: int | None = None
+    parts: tuple[PlannedFile, ...] = ()
 
     def __repr__(self) -> str:
         return one_line(
@@ -184,6 +189,7 @@ class PlannedFile(NamedTuple):
             "with a deletion vector" if self.deletion else "",
             f"rows {self.window[0]:,} to {self.window[1]:,}" if self.window else "",
             "merged" if self.merged else "",
+            f"columns in {len(self.parts)} files" if self.parts else "",
         )
 
     @property
@@ -214,6 +220,8 @@ class PlannedFile(NamedTuple):
     @property
     def has_index(self) -> bool:
         """Whether it has an index, as far as is known."""
+        if self.parts:
+            return any(part.has_index for part in self.parts)
         return self.index_path is not None or self.embedded_index is not None
 
     @contextmanager
@@ -477,9 +485,18 @@ class ReadSpec:
         return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole, self.batch_bytes)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
-        """The columns that a file holds, under the names of its own schema."""
+        """The columns that a file holds, under the names of its own schema; those of several under their joined
+        names."""
+        if file.parts:
+            return self.joined(file).fields
         fields, held = self.schemas[file.schema_id], file.write_cols
         return fields if held is None else tuple(f for f in fields if f.name in held)
+
+    def joined(self, file: PlannedFile) -> JoinedColumns:
+        """The columns of a file that has parts."""
+        held = ((self.schemas[part.schema_id], part.write_cols or ()) for part in file.parts)
+        schemas, names = zip(*held, strict=True) if file.parts else ((), ())
+        return joined_columns(schemas, names)
 
     def for_file(self, file: PlannedFile) -> ReadSpec:
         """The same with that part of the filter only that metadata does not settle for a file."""

@@ -17,6 +17,7 @@ from paimon_pyds.base.options.table_options import (
     check_no_secrets,
     check_readable,
     check_shape,
+    check_whole_rows,
     check_without_key,
     check_writable,
     option_of,
@@ -26,6 +27,6 @@ from paimon_pyds.base.options.table_options import (
 __all__ = [
     "DIRECTORY_OPTIONS", "IMMUTABLE_OPTIONS", "OPTIONS", "Kind", "Option", "Scope", "Status", "TableOptions",
     "check_appendable", "check_branch", "check_compactable", "check_known", "check_mergeable", "check_no_secrets",
-    "check_readable", "check_shape", "check_without_key", "check_writable", "describe_options", "option_of",
-    "parse_duration_ms", "parse_memory", "parse_value", "restore_case", "stored_options",
+    "check_readable", "check_shape", "check_whole_rows", "check_without_key", "check_writable", "describe_options",
+    "option_of", "parse_duration_ms", "parse_memory", "parse_value", "restore_case", "stored_options",
 ]  # fmt: skip

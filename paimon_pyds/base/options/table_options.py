@@ -280,6 +280,16 @@ def check_without_key(schema: SchemaLike, operation: str) -> None:
         )
 
 
+def check_whole_rows(schema: SchemaLike, operation: str) -> None:
+    """Raises UnsupportedError for a table of data evolution. ``operation``: what takes files for whole rows."""
+    if TableOptions(schema.options).get("data-evolution.enabled"):
+        raise UnsupportedError(
+            f"{operation} is not for tables with data-evolution.enabled=true, where columns of a row are in several "
+            "files",
+            hint="read the rows of both states, or of the table, with scan()",
+        )
+
+
 def zoned_partitions(schema: SchemaLike) -> list[str]:
     """The partition columns whose directories Java names in the time zone of its process."""
     if not schema.partition_keys or TableOptions(schema.options).get("partition.legacy-name"):

@@ -129,7 +129,7 @@ class IndexedFile:
     @property
     def count_needs_no_request(self) -> bool:
         """Whether `count` reads nothing from storage."""
-        return self.is_counted_by_metadata or (self.file.index_path is None and self.file.deletion is None)
+        return self.is_counted_by_metadata or (not self.file.has_index and self.file.deletion is None)
 
     def close(self) -> None:
         """Release indexes and their caches. Results that were computed remain."""
@@ -172,7 +172,8 @@ class IndexedFile:
         """
         if self.file.merged:
             return []
-        evolution = file_evolution(self._live.spec, self.file, (field,))
+        live = self._live.holding(field.id)
+        evolution = file_evolution(live.spec, live.file, (field,))
         source = evolution.sources[0]
         own = None if source is None else evolution.file_fields[source]
         if own is None or own.name in evolution.without_index or not same_type(own.type, field.type):
@@ -181,7 +182,7 @@ class IndexedFile:
             return []
         rows = self.file.row_count
         with self._asking():
-            indexes = self._live.indexes
+            indexes = live.indexes
         found = [c for index in indexes for c in index_columns(index, own.name, own.type, index_types, rows)]
         self.has_asked_index = self.has_asked_index or bool(found)
         return found

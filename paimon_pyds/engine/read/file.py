@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema, arrow_type
+from paimon_pyds.engine.read.joined_reader import JoinedReader
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import FiltersRows, FormatReader, ReadCounters
@@ -99,14 +101,19 @@ def _read(live: LiveRows, batch_rows: int, limit: int | None) -> Generator[pa.Re
 
 @contextmanager
 def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | None = None) -> Iterator[FormatReader]:
-    """A reader of a data file.
+    """A reader of a data file; of its parts where it has such.
 
     Raises:
         CorruptFileError: the file is damaged, or has not as many rows as its manifest says.
         FileNotFoundError: it is gone.
         StorageError: it can't be read.
     """
-    format_, counters = formats.by_path(file.path), ReadCounters() if counters is None else counters
+    counters = ReadCounters() if counters is None else counters
+    if file.parts:
+        with closing(JoinedReader(file, spec.joined(file), partial(open_data_file, spec, counters=counters))) as joined:
+            yield joined
+        return
+    format_ = formats.by_path(file.path)
     try:
         reader = format_.open_reader(spec.io, file.path, file.size, counters, spec.hints(file))
         try:

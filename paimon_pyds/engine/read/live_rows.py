@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -96,11 +96,11 @@ def file_evolution(spec: ReadSpec, file: PlannedFile, fields: Sequence[DataField
     ``spec``: has the columns of the file's schema. ``fields``: columns of the table.
     Raises SchemaError: a column's type was changed in a way that Paimon has no cast for.
     """
-    trims = formats.traits_of(file.path).trims_char
+    trims = any(formats.traits_of(each.path).trims_char for each in file.parts or (file,))
     known = partition_scalars(spec.partition_fields, file.partition) if spec.partition_fields else {}
     if file.ordered_by is not None:
         known = {**known, SEQUENCE_NUMBER: scalar(file.ordered_by, pa.int64())}
-    file_fields = spec.schemas[file.schema_id]
+    file_fields = spec.fields_of(file) if file.parts else spec.schemas[file.schema_id]
     return plan_evolution(file_fields, fields, file.write_cols, trims_char=trims, partition=known, zone=spec.zone)
 
 
@@ -174,6 +174,25 @@ class LiveRows:
         self._in_use = ExitStack()
 
     @cached_property
+    def parts(self) -> list[LiveRows]:
+        """The same of each file that holds columns of the filter, where the file's rows are joined: their rows may
+        match that part of the filter which is on their columns."""
+        found = []
+        for part in self.file.parts:
+            ids = {field.id for field in self.spec.fields_of(part)}
+            fields = tuple(field for field in self.spec.filter_fields if field.id in ids)
+            if fields:
+                found.append(LiveRows(replace(self.spec, filter_fields=fields), part))
+        return found
+
+    def holding(self, field_id: int) -> LiveRows:
+        """The same of the file that holds a column, where the file's rows are joined; else this."""
+        for part in self.file.parts:
+            if any(field.id == field_id for field in self.spec.fields_of(part)):
+                return next((live for live in self.parts if live.file is part), LiveRows(self.spec, part))
+        return self
+
+    @cached_property
     def filtering(self) -> Evolution:
         """How to get the filter's columns from those of the file."""
         return file_evolution(self.spec, self.file, self.spec.filter_fields)
@@ -214,10 +233,14 @@ class LiveRows:
         """Let go of the open indexes, which the next query may use."""
         self.__dict__.pop("indexes", None)
         self._in_use.close()
+        for part in self.__dict__.get("parts", ()):
+            part.close()
 
     @property
     def index_bytes(self) -> int:
         """Bytes of indexes read from storage; embedded ones came with the manifest and cost nothing more."""
+        if self.file.parts:
+            return sum(part.index_bytes for part in self.parts)
         opened = self.__dict__.get("indexes")
         return opened[-1].bytes_read if opened and self.file.index_path is not None else 0
 
@@ -228,6 +251,8 @@ class LiveRows:
             self.trace.rows_after_index = 0
             return RowSelection.NONE, True
         file, selection, exact = self.file, planned_rows(self.file), False
+        if self.parts:
+            return self._by_indexes_of_parts(selection)
         if self.devolved is not Const.TRUE:
             before = self.index_bytes
             for result in self._ask_indexes():
@@ -236,6 +261,17 @@ class LiveRows:
             self.trace.counters.index_bytes += self.index_bytes - before
             self.trace.counters.bytes_read += self.index_bytes - before
         self.trace.rows_after_index = selection.count(file.row_count)
+        return selection, exact
+
+    def _by_indexes_of_parts(self, selection: RowSelection) -> tuple[RowSelection, bool]:
+        exact = False
+        for part in self.parts:
+            found, all_match = part._by_index
+            selection = selection & found
+            exact = exact or (all_match and part._devolves_exactly)
+            self.trace.index_results += part.trace.index_results
+            self.trace.counters.add(part.trace.counters)
+        self.trace.rows_after_index = selection.count(self.file.row_count)
         return selection, exact
 
     def _ask_indexes(self) -> list[IndexResult]:

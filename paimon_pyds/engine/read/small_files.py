@@ -78,6 +78,8 @@ def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] 
     if spec.metadata_columns not in ((), (ROW_INDEX,)) or spec.sequence_gaps is not None or len(section) > _MOST_RUNS:
         return None
     merging, first = spec.merging, section[0]
+    if first.parts:
+        return None
     if first.merged:
         assert merging is not None
         if spec.metadata_columns or is_clustered(merging.schema):
@@ -93,7 +95,7 @@ def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] 
     for file in section:
         if file.row_count > MOST_ROWS or file.size > small:
             return None
-        if (file.schema_id, file.write_cols) != kind[1:3] or not file.path.endswith(suffix):
+        if file.parts or (file.schema_id, file.write_cols) != kind[1:3] or not file.path.endswith(suffix):
             return None
         if (file.ordered_by is None) != kind[4]:
             return None

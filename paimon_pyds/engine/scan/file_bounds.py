@@ -26,6 +26,7 @@ from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.index.keys import OrderCodec, order_codec
 from paimon_pyds.keys.merge.files_to_merge import MERGED
 from paimon_pyds.keys.merge.filter import merge_keys
+from paimon_pyds.metadata.column_files import ROW_GROUP, SUPPLIED, any_of_group
 from paimon_pyds.metadata.evolution.file_columns import same_type
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.split import ColumnBounds, FileBounds
@@ -102,6 +103,8 @@ class _BoundsPlanner(Planner):
                     found[leaf][group.rows] = always_true(devolved, stats.row_counts, stats.of)
                 else:
                     found[leaf][group.rows] = devolved is Const.TRUE
+        if ROW_GROUP in entries.schema.names:
+            found = {leaf: any_of_group(mask, entries) for leaf, mask in found.items()}
         keys = merge_keys(self.schema)
         if keys is not None:  # of other columns, the newest version of a row may have another value
             merged = is_true(entries.column(MERGED))
@@ -117,11 +120,24 @@ class _BoundsPlanner(Planner):
         for group in statistics_groups([field], entries, self.fields_of) if of_partitions is None else ():
             for row, bounds in zip(group.rows.tolist(), _column(field, group), strict=True):
                 found[row] = bounds
+        if of_partitions is None and ROW_GROUP in entries.schema.names:
+            found = _of_groups(found, entries, field)
         if self.schema.primary_keys:  # merging gives other columns values beyond those of files, and takes rows away
             merged = is_true(entries.column(MERGED)).tolist()
             is_key = field.name in (merge_keys(self.schema) or ())
             found = [_merged_bounds(b, is_key) if m else b for m, b in zip(merged, found, strict=True)]
         return found
+
+
+def _of_groups(found: list[ColumnBounds], entries: pa.RecordBatch, field: DataField) -> list[ColumnBounds]:
+    """For each entry the bounds of a column in the file of its group that the column is read from."""
+    groups, supplied = entries.column(ROW_GROUP).to_pylist(), entries.column(SUPPLIED).to_pylist()
+    of_group = {
+        group: bounds
+        for group, ids, bounds in zip(groups, supplied, found, strict=True)
+        if ids is None or field.id in ids
+    }
+    return [of_group[group] for group in groups]
 
 
 def _merged_bounds(bounds: ColumnBounds, is_key: bool) -> ColumnBounds:
@@ -132,6 +148,8 @@ def _merged_bounds(bounds: ColumnBounds, is_key: bool) -> ColumnBounds:
 
 def _column(field: DataField, group: StatisticsGroup) -> list[ColumnBounds]:
     unknown = [ColumnBounds()] * len(group.rows)
+    if not group.evolution.sources:  # the column is read from another file
+        return unknown
     source = group.evolution.sources[0]
     if source is None:
         return [ColumnBounds(constant=True)] * len(group.rows)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, empty_batch, from_numpy, pc, to_numpy
+from paimon_pyds.base.arrays import array, empty_batch, from_numpy, pc, scalar, to_numpy
 from paimon_pyds.base.cache import collection_paused
 from paimon_pyds.base.progress import current, phase
 from paimon_pyds.base.secrets import without_secrets
@@ -35,7 +35,7 @@ from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import BucketSkew, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.engine.scan.steps import PARTITIONS, buckets_of, keys_of, statistics_of, steps_of
 from paimon_pyds.engine.scan.travel import Additions, Difference
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.keys.merge.files_to_merge import (
     MERGED,
     both_states,
@@ -45,6 +45,7 @@ from paimon_pyds.keys.merge.files_to_merge import (
 )
 from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
+from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, joined_files, with_row_groups
 from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -113,6 +114,14 @@ class Planner:
         """Whether partitions decide the whole filter: statistics are not read then."""
         self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
         self.reader = ManifestReader(store, on_disk=True)
+        self.joins = bool(request.options.get("data-evolution.enabled"))
+        """Whether columns of one row may be in several files."""
+        if self.joins and isinstance(request.between, Difference):
+            raise UnsupportedError(
+                "two states of a table with data-evolution.enabled=true can't be compared by their files",
+                path=store.root,
+                hint="read both states, or incremental-between-scan-mode=delta for the rows that were added",
+            )
 
     def plan(self) -> ScanPlan:
         with nullcontext() if current.get() is None else phase("planning"):
@@ -173,7 +182,8 @@ class Planner:
         return Merging(replace(self.schema, options=options), self.merge_filter(self.request.predicate), of)
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
-        rows = _total(entries, "row_count") - self.embedded.rows_left_out
+        of_rows = pc.filter(entries, entries.column(ANCHOR)) if ANCHOR in entries.schema.names else entries
+        rows = _total(of_rows, "row_count") - self.embedded.rows_left_out
         self.note_totals(name, (entries.num_rows, rows, _total(entries, "file_size")), detail)
 
     def note_totals(self, name: str, totals: tuple[int, int, int], detail: str = "") -> None:
@@ -199,7 +209,7 @@ class Planner:
         if self.settled and clocked(entries):  # statistics decide how to read instants in these (`instant_bounds`)
             self.settled = False
             entries = self.read(kept)
-        if len(kept) == len(manifests) and self.request.between is None:
+        if len(kept) == len(manifests) and self.request.between is None and not self.joins:
             self.check_total(_total(entries, "row_count"))
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
         if detail and self.request.explain:
@@ -210,7 +220,7 @@ class Planner:
     def sifts(self, manifests: Sequence[ManifestFile]) -> bool:
         """Whether the filter acts on each manifest before the next one is read."""
         request = self.request
-        if request.predicate is Const.TRUE or request.between is not None or request.explain:
+        if self.joins or request.predicate is Const.TRUE or request.between is not None or request.explain:
             return False
         return sum(manifest.file_size for manifest in manifests) > MANY_MANIFEST_BYTES
 
@@ -254,8 +264,11 @@ class Planner:
     def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
         between = self.request.between
         if isinstance(between, Additions):
-            return self.reader.added(manifests, self.columns)
+            added = self.reader.added(manifests, self.columns)
+            return self.new_rows(added, between) if self.joins else added
         entries = self.reader.live(manifests, PLACE_COLUMNS if self.settled else self.columns)
+        if self.joins:
+            return with_row_groups(entries, self.schema.fields, self.fields_of)
         if between is None or between.start is None:
             return entries
         older = self.entry_filter.may_hold(self.reader.manifests(between.start))
@@ -267,6 +280,33 @@ class Planner:
             renewed = renewed_files(self.store, self.schema, between.start, between.end)
             names = pc.filter(names, pc.invert(pc.is_in(names, value_set=array(sorted(renewed), pa.string()))))
         return pc.filter(entries, pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
+
+    def new_rows(self, entries: pa.RecordBatch, between: Additions) -> pa.RecordBatch:
+        """The files that some snapshots of a table of data evolution added, in groups of the same rows.
+
+        Raises UnsupportedError: some of them hold new values of columns for rows that were there before.
+        """
+        grouped = with_row_groups(entries, self.schema.fields, self.fields_of)
+        partial = grouped.filter(grouped.column("write_cols").is_valid())
+        changes = grouped.column(SUPPLIED).null_count < grouped.num_rows
+        if partial.num_rows and not changes:
+            before = between.snapshots[0].id - 1
+            old = 0 if not before else self._next_row_id(before)
+            changes = old is None or pc.any(pc.less(partial.column("first_row_id"), scalar(old, pa.int64()))).as_py()
+        if changes:
+            raise UnsupportedError(
+                "these snapshots changed columns of rows that were there before (data-evolution.enabled=true), which "
+                "can't be read as changes",
+                path=self.store.root,
+                hint="read the newest state, or start after these snapshots",
+            )
+        return grouped
+
+    def _next_row_id(self, snapshot_id: int) -> int | None:
+        try:
+            return self.store.snapshot(snapshot_id).next_row_id or 0
+        except SnapshotNotFoundError:
+            return None
 
     def check_total(self, found: int) -> None:
         """Compare the rows of all live files with the number in the snapshot.
@@ -319,6 +359,8 @@ class Planner:
                 if found is not None:
                     return self.limited(found)
             planned = planned_files(self.store, self.schema, part, details)
+            if ROW_GROUP in part.schema.names:
+                planned = joined_files(planned, part, self.fields_of)
             files += self.alive(planned) if details.deletions else planned
         return self.limited(Files(tuple(files)))
 
@@ -347,13 +389,15 @@ class Planner:
         return FileDetails(deletions, self.embedded.selections, self.bounds(entries))
 
     def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None] | None:
-        """Of files that are merged, the embedded indexes: they tell readers whose rows are worth merging."""
-        if MERGED not in entries.schema.names:
+        """Of files that are merged or joined, the embedded indexes, which readers evaluate."""
+        names = entries.schema.names
+        if "embedded_index" not in names or not (MERGED in names or ROW_GROUP in names):
             return None
         embedded = entries.column("embedded_index")
         if embedded.null_count == len(embedded):
             return None
-        indexes = pc.if_else(entries.column(MERGED), embedded, None).to_pylist()
+        asked = entries.column(MERGED) if MERGED in names else entries.column(SUPPLIED).is_valid()
+        indexes = pc.if_else(asked, embedded, None).to_pylist()
         return (None if index is None else FileBounds(self.request.predicate, {}, index) for index in indexes)
 
     def limited(self, files: Files) -> Files:
@@ -370,7 +414,9 @@ class Planner:
 def _schema_ids(files: Files) -> set[int]:
     """The schemas that files were written with."""
     numbers = files.numbers("schema_id")
-    return {file.schema_id for file in files.made} if numbers is None else set(numbers.tolist())
+    if numbers is not None:
+        return set(numbers.tolist())
+    return {part.schema_id for file in files.made for part in (file, *file.parts)}
 
 
 def _total(entries: pa.RecordBatch, column: str) -> int:

@@ -33,6 +33,7 @@ from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, 
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, STRING_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.engine.scan.result import SkippedFile
 from paimon_pyds.format import CLOCKED, TRAITS, InstantBounds, has_kind, is_legacy, traits_of
+from paimon_pyds.metadata.column_files import SUPPLIED
 from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
@@ -129,20 +130,27 @@ def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 def statistics_groups(
     fields: Sequence[DataField], entries: pa.RecordBatch, fields_of: Callable[[int], Sequence[DataField]]
 ) -> Iterator[StatisticsGroup]:
-    """The entries in groups that are evaluated together; arguments as for `statistics_mask`."""
+    """The entries in groups that are evaluated together; arguments as for `statistics_mask`.
+
+    Of columns that are not read from a file, where rows are joined from several, its group's evolution knows nothing.
+    """
     from paimon_pyds.metadata.evolution.file_columns import plan_evolution  # plans that read no statistics do without
 
+    joins = SUPPLIED in entries.schema.names
     for rows in _groups(entries) if entries.num_rows else ():
         first = int(rows[0])
         schema_fields = fields_of(entries.column("schema_id")[first].as_py())
-        evolution = plan_evolution(schema_fields, fields, entries.column("write_cols")[first].as_py())
+        supplied = entries.column(SUPPLIED)[first].as_py() if joins else None
+        wanted = fields if supplied is None else [field for field in fields if field.id in supplied]
+        evolution = plan_evolution(schema_fields, wanted, entries.column("write_cols")[first].as_py())
         yield StatisticsGroup(entries, rows, schema_fields, evolution)
 
 
 def _groups(entries: pa.RecordBatch) -> list[npt.NDArray[np.int64]]:
     """Row numbers of the entries, grouped by schema, statistics columns, written columns and statistics arity."""
     codes = [to_numpy(entries.column("schema_id")), _arity(entries.column("value_stats_min"))]
-    for name in ("value_stats_cols", "write_cols"):
+    lists = ("value_stats_cols", "write_cols", *((SUPPLIED,) if SUPPLIED in entries.schema.names else ()))
+    for name in lists:
         column = entries.column(name)
         if column.null_count < len(column):
             codes.append(_codes(column))
@@ -177,7 +185,8 @@ def _codes(lists: pa.ListArray) -> npt.NDArray[np.int32]:
 
 
 def _joined(lists: pa.ListArray) -> pa.StringArray:
-    return pc.fill_null(pc.binary_join(lists, scalar("\x00", pa.string())), scalar("\x02", pa.string()))
+    texts = pc.cast(lists, pa.list_(pa.string()))
+    return pc.fill_null(pc.binary_join(texts, scalar("\x00", pa.string())), scalar("\x02", pa.string()))
 
 
 def instant_bounds(

@@ -26,6 +26,7 @@ from paimon_pyds.keys.merge.files_to_merge import (
     not_merged,
     with_merged,
 )
+from paimon_pyds.metadata.column_files import ROW_GROUP, SUPPLIED, all_of_group
 from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import Const, Predicate
@@ -180,7 +181,8 @@ def _by_statistics(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.Record
 
 def statistics_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) -> Mask:
     """Which entries a predicate keeps by their statistics."""
-    return statistics_mask(predicate, planner.schema.fields, entries, planner.fields_of)
+    keep = statistics_mask(predicate, planner.schema.fields, entries, planner.fields_of)
+    return all_of_group(keep, entries) if ROW_GROUP in entries.schema.names else keep
 
 
 def _by_embedded_index(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:
@@ -190,7 +192,11 @@ def _by_embedded_index(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.Re
 
     from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 
+    joins = SUPPLIED in entries.schema.names
+
     def devolved(row: int) -> Predicate:
+        if joins and entries.column(SUPPLIED)[row].is_valid:
+            return Const.TRUE  # readers evaluate the indexes of files whose rows are joined
         name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
         fields, trims = planner.fields_of(schema_id), traits_of(name).trims_char
         evolution = plan_evolution(fields, planner.filter_fields, write_cols, trims_char=trims, zone=request.zone)

@@ -18,6 +18,7 @@ from paimon_pyds.engine.scan.plan import Planner
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Additions, TableState
 from paimon_pyds.engine.stream.position import snapshot_identity
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.keys.merge.files_to_merge import highest_level
 from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, file_identities
@@ -130,6 +131,12 @@ class _StatePlanner(Planner):
     def __init__(self, store: TableStore, request: ScanRequest, created: int) -> None:
         super().__init__(store, request)
         self._created = created
+        if created and self.joins:
+            raise UnsupportedError(
+                "a stream of a table with data-evolution.enabled=true can't start with the files made since a time",
+                path=store.root,
+                hint="start with scan.mode=latest-full, latest or from-snapshot",
+            )
         if created:
             self.columns = (*self.columns, "creation_time")
             self.settled = False
@@ -185,7 +192,8 @@ class _ChangesPlanner(Planner):
         snapshots = np.array([self._of_manifest[manifest.file_name] for manifest in manifests], np.int64)
         numbers = np.repeat(snapshots, [batch.num_rows for batch in found])
         numbered = entries.append_column(_SNAPSHOT, from_numpy(numbers))
-        return one_batch(numbered.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8()))))
+        added = one_batch(numbered.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8()))))
+        return self.new_rows(added, self._between) if self.joins else added
 
     def files(self, entries: pa.RecordBatch) -> Files:
         self._snapshots = to_numpy(entries.column(_SNAPSHOT)).tolist()

@@ -4,8 +4,7 @@ rows in an order also when it is visited, and which index it uses."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from paimon_pyds import format as formats
@@ -17,10 +16,10 @@ from paimon_pyds.base.types import scalar_to_internal
 from paimon_pyds.engine.query.answer import IndexedFile
 from paimon_pyds.engine.query.top_n_rows import best_possible
 from paimon_pyds.engine.query.top_n_run import TopNQuery
-from paimon_pyds.engine.read.file import FileReading
+from paimon_pyds.engine.read.file import FileReading, open_data_file
 from paimon_pyds.engine.read.live_rows import LiveRows
 from paimon_pyds.engine.scan.result import SkippedFile
-from paimon_pyds.format import FormatReader, GroupPlan, PlansGroups, ReadCounters
+from paimon_pyds.format import FormatReader, GroupPlan, PlansGroups
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.index.evaluate import IndexAnswer, index_answers
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
@@ -234,7 +233,7 @@ def _explain(
     pages, index_saved = None, None
     reads = footer and bool(kept) and (top_n is None or top_n.reads)
     if reads or (saved and after_index < rows):
-        with _opened(live) as reader:
+        with open_data_file(live.spec, live.file) as reader:
             if reads:
                 pages = _pages(live, reader)
                 pages = replace(pages, at_most=pages.at_most or top_n is not None)
@@ -268,16 +267,6 @@ def share_text(rows: int, of: int) -> str:
     if rows == of:
         return "all rows"
     return "no row" if not rows else counted(rows, "row")
-
-
-@contextmanager
-def _opened(live: LiveRows) -> Iterator[FormatReader]:
-    file, spec = live.file, live.spec
-    reader = formats.by_path(file.path).open_reader(spec.io, file.path, file.size, ReadCounters(), spec.hints(file))
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 def _index_saved(live: LiveRows, reader: FormatReader) -> int:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, is_true, one_array, pc, scalar, to_numpy
-from paimon_pyds.base.options import check_readable
+from paimon_pyds.base.options import check_readable, check_whole_rows
 from paimon_pyds.base.options.option import integer, texts
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.sort.keys import SortKeys, can_sort, sort_positions
@@ -71,6 +71,7 @@ def layout_of(
     """
     schema = store.latest_schema()
     check_readable(schema)
+    check_whole_rows(schema, "the layout of files")
     fields = _fields(schema, columns)
     state: Snapshot | None = (
         store.latest_snapshot() if snapshot is None else store.snapshot(integer("snapshot", snapshot))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, one_array, pc, rows_table, to_numpy
-from paimon_pyds.base.options import TableOptions, check_readable
+from paimon_pyds.base.options import TableOptions, check_readable, check_whole_rows
 from paimon_pyds.base.progress import counted as counted_items
 from paimon_pyds.base.records import arrow_struct, dataclass
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
@@ -200,6 +200,7 @@ class _Advisor:
         self.store = store
         self.schema = store.latest_schema()
         check_readable(self.schema)
+        check_whole_rows(self.schema, "advice on partitions")
         self.options = TableOptions(self.schema.options)
         self.entries = live_in(store, self.schema, store.latest_snapshot(), where, "advise partition")
         self.read, self.live = planned_live_files(store, self.schema, self.entries)

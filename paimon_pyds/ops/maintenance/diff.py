@@ -19,7 +19,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array, pc, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.frames import RowStream
-from paimon_pyds.base.options import TableOptions, check_branch, check_readable
+from paimon_pyds.base.options import TableOptions, check_branch, check_readable, check_whole_rows
 from paimon_pyds.base.options.option import integer
 from paimon_pyds.base.options.times import time_ms
 from paimon_pyds.base.progress import shown as progress_shown
@@ -153,6 +153,7 @@ class TableDiff(RowStream):
         latest = store.latest_schema()
         check_branch(latest, store.branch, store.root)
         check_readable(latest)
+        check_whole_rows(latest, "comparing states")
         self._store = store
         self.before, self.after = (_state(store, latest, name) for name in (a, b))
         self._names = _shown_state(a), _shown_state(b)

@@ -28,8 +28,12 @@ from paimon_pyds.metadata.schema import TableSchema, parse_schema
 from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
-NOT_READABLE = {"data_evolution": "data-evolution.enabled"}
-NOT_WRITABLE = {"append_variant": "VARIANT", "part_timestamp6_ltz": "partition.legacy-name", **NOT_READABLE}
+NOT_READABLE: dict[str, str] = {}
+NOT_WRITABLE = {
+    "append_variant": "VARIANT",
+    "part_timestamp6_ltz": "partition.legacy-name",
+    "data_evolution": "data-evolution.enabled",
+}
 
 
 def _schema(options: Mapping[str, str] | None = None, *types: str, primary: tuple[str, ...] = ()) -> TableSchema:
@@ -135,7 +139,7 @@ REFUSED_FOR_READING = [
     ("type", "object-table"), ("type", "format-table"), ("chain-table.enabled", "true"), ("query-auth.enabled", "true"),
     ("scan.fallback-branch", "b"), ("map.storage-layout", "shared-shredding"),
     ("fields.c0.map.storage-layout", "shared-shredding"), ("blob-field", "c0"), ("vector-field", "c0"),
-    ("data-evolution.enabled", "true"), ("scan.mode", "compacted-full"), ("scan.bucket", "1"),
+    ("scan.mode", "compacted-full"), ("scan.bucket", "1"),
     ("scan.ignore-corrupt-files", "true"), ("scan.file-creation-time-millis", "1"),
     ("postpone.merge-on-read", "true"), ("blob.stored-descriptor-fields", "c0"), ("manifest.format", "orc"),
 ]  # fmt: skip

@@ -181,7 +181,7 @@ def test_tables_that_java_wrote() -> None:
     variant = pp.Table.open(table_path("append_variant")).index.layout()
     assert variant.files > 0
     assert "VARIANT" not in {c.type for c in variant.columns}
-    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true can't be read"):
+    with pytest.raises(UnsupportedError, match=r"layout of files is not for tables with data-evolution"):
         pp.Table.open(table_path("data_evolution")).index.layout()
 
 

@@ -174,7 +174,7 @@ def test_states_of_fixtures_by_java() -> None:
         table = pp.Table.open(table_path(name))
         states = table.snapshots.list()
         if name == "pk_dynamic_bucket_part" or table.options.get("data-evolution.enabled") == "true":
-            continue  # keys in two buckets; not read here
+            continue  # keys in two buckets; refused
         if len(states) < 2 or states[0].schema_id != states[-1].schema_id:
             continue
         _check(table, states[0].id, states[-1].id)
