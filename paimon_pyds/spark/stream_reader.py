@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.text import whole_number
-from paimon_pyds.engine.stream import NO_LIMITS, ChangeSplit, ChangeStream, Limits, StreamPosition
+from paimon_pyds.engine.stream import NO_LIMITS, ChangeSplit, ChangeStream, Limits, StreamPosition, place_of
 from paimon_pyds.errors import OptionError
 from paimon_pyds.keys.merge.key_values import INSERT
 from paimon_pyds.spark import compat
@@ -255,9 +255,10 @@ def _in_order(splits: Sequence[ChangeSplit]) -> list[list[ChangeSplit]]:
     """
     if all(one.kind == INSERT and one.snapshots == splits[0].snapshots for one in splits):
         return [[one] for one in splits]
+    place = place_of(file for one in splits for file in one.split.files)
     groups: list[tuple[set[Any], list[int]]] = []
     for number, one in enumerate(splits):
-        buckets: set[Any] = {file.bucket_id for file in one.split.files}
+        buckets: set[Any] = {place(file) for file in one.split.files}
         joined = [group for group in groups if group[0] & buckets]
         groups = [group for group in groups if not group[0] & buckets]
         numbers = sorted([number, *(n for group in joined for n in group[1])])

@@ -18,12 +18,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import from_numpy, grouped, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import array, from_numpy, grouped, pc, scalar
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import without_secrets
-from paimon_pyds.base.text import whole_number
 from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.engine.compact.options import CompactOptions
@@ -31,7 +30,7 @@ from paimon_pyds.engine.execution.executor import Executor, LocalExecutor, mappe
 from paimon_pyds.engine.execution.live_files import live_in
 from paimon_pyds.engine.execution.writing import abort_messages, write_context
 from paimon_pyds.engine.read import read_split
-from paimon_pyds.engine.scan.planned_files import planned_files
+from paimon_pyds.engine.scan.planned_files import planned_files, written_order
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.engine.write.sequence_numbers import FilesRenumbering
 from paimon_pyds.engine.write.writer import joined_batches
@@ -215,23 +214,18 @@ def _tasks(
         use_index=False,
         zone=zone_given(context.dynamic_options),
     )
-    files: dict[bytes, list[tuple[int, int, PlannedFile]]] = {}
-    times = to_numpy(pc.fill_null(entries["creation_time"], 0)).tolist()
-    for time_, file in zip(times, planned_files(store, schema, entries), strict=True):
-        files.setdefault(file.partition, []).append((time_, _number_of(file.name), file._replace(run=None)))
+    entries = entries.take(array(written_order(entries), pa.int64()))
+    files: dict[bytes, list[PlannedFile]] = {}
+    for file in planned_files(store, schema, entries):
+        files.setdefault(file.partition, []).append(file._replace(run=None))
     tasks = []
     for partition, total in totals.items():
         if partition not in files:
             continue
-        split = Split.of(spec, (file for *_, file in sorted(files[partition], key=lambda f: f[:2])))
+        split = Split.of(spec, files[partition])
         own = replace(context, dynamic_options={**context.dynamic_options, "bucket": str(total)})
         tasks += [_Task(own, split, share) for share in bucket_shares(range(total), _BUCKETS_AT_ONCE)]
     return tasks
-
-
-def _number_of(name: str) -> int:
-    """The number of a file among those of its writer: ``…-12.avro``."""
-    return whole_number(name.rpartition("-")[2].partition(".")[0]) or 0
 
 
 def _files(task: _Task) -> Sequence[PlannedFile]:

@@ -14,6 +14,7 @@ from paimon_pyds.base.arrays import array, binary_parts, from_numpy, list_items,
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.table_options import zoned_partitions
 from paimon_pyds.base.row import decode_row, decode_rows
+from paimon_pyds.base.text import whole_number
 from paimon_pyds.base.types import DataField, scalar_to_internal, timestamp_unit
 from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, Kind
 from paimon_pyds.base.types.sql_values import parse_timestamp
@@ -156,6 +157,15 @@ class FileDetails(NamedTuple):
 
 
 _NO_DETAILS = FileDetails()
+
+
+def written_order(entries: pa.RecordBatch) -> list[int]:
+    """The places of entries of files whose rows wait for their buckets, in the order in which their writers made them:
+    by time, and by the numbers in the names, ``…-12.avro``."""
+    times = to_numpy(pc.fill_null(entries["creation_time"], 0)).tolist()
+    ends = (name.rpartition("-")[2].partition(".")[0] for name in entries["file_name"].to_pylist())
+    made = list(zip(times, (whole_number(end) or 0 for end in ends), strict=True))
+    return sorted(range(len(made)), key=made.__getitem__)
 
 
 def planned_files(

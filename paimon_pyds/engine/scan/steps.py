@@ -96,7 +96,7 @@ def skew(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
 def visible(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
     """The files that a batch read of a table with a primary key looks at."""
     request = planner.request
-    keep = to_numpy(entries.column("bucket")) >= 0  # others are of the bucket for rows that have none yet
+    keep = (to_numpy(entries.column("bucket")) >= 0) | request.waiting  # others are of rows that have no bucket yet
     levels = to_numpy(entries.column("level"))
     if request.read_optimized:
         keep &= levels == highest_level(request.options)

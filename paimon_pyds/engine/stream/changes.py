@@ -19,10 +19,11 @@ from paimon_pyds.engine.stream.limits import NO_LIMITS, Limits, Taken
 from paimon_pyds.engine.stream.options import StreamOptions
 from paimon_pyds.engine.stream.plans import PlannedChanges, digest, planned_changes, planned_state, state_request
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
-from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit
+from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit, place_of
 from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError, UnknownColumnError, suggest
 from paimon_pyds.metadata.consumers import consumer_others, write_consumer
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import Split
@@ -82,14 +83,15 @@ class ChangeStream:
             raise SchemaError(f"the table has a column {kind_column!r}: row kinds need another name")
         self.rows = ChangeRows(fields, kind_column, other_kinds == "drop")
         """What the rows of the result are made of."""
+        self._changelog = bool(self.schema.primary_keys) and self._option("changelog-producer") != "none"
         self._request = ScanRequest(
             state=TableState(None, self.schema),
             predicate=self._bound(where),
             fields=fields,
             options=self.options.all,
+            waiting=not self._changelog and self._option("bucket") == POSTPONE_BUCKET,
             zone=self.options.zone,
         )
-        self._changelog = bool(self.schema.primary_keys) and self._option("changelog-producer") != "none"
         self._overwrites = self._option(
             "streaming-read-overwrite" if self.schema.primary_keys else "streaming-read-append-overwrite"
         )
@@ -262,7 +264,11 @@ class ChangeStream:
         for planned in self.plans(start, end):
             if planned.of[0].id == start.next and start.reads_state:
                 last = end.splits if end.reads_state else len(planned.splits)
-                planned = replace(planned, splits=planned.splits[start.splits : last])
+                found += [
+                    ChangeSplit(planned.splits[number], planned.snapshots, planned.kind_of(number), self.rows)
+                    for number in range(start.splits, last)
+                ]
+                continue
             keyed = by_bucket and planned.kind is None
             found += [ChangeSplit(*part, planned.kind, self.rows) for part in self._packed(planned, keyed)]
         return found
@@ -319,8 +325,9 @@ class ChangeStream:
         files = list(planned.files)
         groups = pack(files, size, cost)
         if keyed:
-            files.sort(key=lambda file: file.bucket_id)
-            buckets = groupby(files, key=lambda file: file.bucket_id)
+            place = place_of(files)
+            files.sort(key=place)
+            buckets = groupby(files, key=place)
             groups = pack_sections((bucket for _, bucket in buckets), size, cost)
         for group in groups:
             yield Split.of(planned.spec, group), tuple(number_of[file] for file in group)

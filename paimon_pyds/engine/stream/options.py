@@ -10,6 +10,7 @@ from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.scan.travel import INCREMENTAL_OPTIONS, TIME_TRAVEL_OPTIONS, state_options
 from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 
 CREATED = "scan.file-creation-time-millis"
@@ -87,8 +88,9 @@ def check_streams(schema: TableSchema, options: TableOptions) -> None:
         raise OptionError(
             f"streaming-read-overwrite with changelog-producer={producer} would give changes twice", hint="leave it out"
         )
-    if producer == "none" and int(options.get("bucket")) == -2:
+    if producer == "none" and int(options.get("bucket")) == POSTPONE_BUCKET and options.get("streaming-read-overwrite"):
         raise UnsupportedError(
-            "a table with bucket=-2 has no stream without a changelog-producer: its rows wait for a compaction",
-            hint="alter the table: changelog-producer=lookup or full-compaction keeps changes",
+            "streaming-read-overwrite can't be read of a table with bucket=-2: what an overwrite adds may wait for its "
+            "bucket",
+            hint="leave it out, or alter the table: changelog-producer=input keeps what was written",
         )

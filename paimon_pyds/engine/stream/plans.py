@@ -10,18 +10,21 @@ from itertools import groupby, repeat
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import from_numpy, is_true, one_batch, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import array, from_numpy, is_true, one_batch, pc, scalar, to_numpy
 from paimon_pyds.base.cache import collection_paused
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.zones import local_clock_ms
 from paimon_pyds.engine.scan.plan import Planner
+from paimon_pyds.engine.scan.planned_files import written_order
 from paimon_pyds.engine.scan.request import ScanRequest
+from paimon_pyds.engine.scan.result import pack
 from paimon_pyds.engine.scan.travel import Additions, TableState
 from paimon_pyds.engine.stream.position import snapshot_identity
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.keys.merge.files_to_merge import highest_level
 from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, file_identities
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
@@ -41,6 +44,7 @@ class PlannedChanges:
         snapshots: the number of the snapshot of each file, or of all files where there is one number only.
         kind: the row kind of all rows; None where the files say it.
         of: the snapshots that were planned.
+        waiting: the number of the last splits whose files say the kind in any case: of rows that wait for a bucket.
     """
 
     spec: ReadSpec
@@ -48,6 +52,11 @@ class PlannedChanges:
     snapshots: tuple[int, ...]
     kind: int | None
     of: tuple[Snapshot, ...] = ()
+    waiting: int = 0
+
+    def kind_of(self, split: int) -> int | None:
+        """The row kind of all rows of the split of this number; None where the files say it."""
+        return self.kind if split < len(self.splits) - self.waiting else None
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
@@ -79,8 +88,11 @@ def planned_state(store: TableStore, request: ScanRequest, created: int) -> Plan
     snapshot = request.state.snapshot
     assert snapshot is not None
     store.lists_ahead(snapshot)
-    plan = _StatePlanner(store, request, created).plan()
-    return PlannedChanges(plan.spec, plan.splits, (snapshot.id,), INSERT, (snapshot,))
+    plan = _StatePlanner(store, replace(request, waiting=False), created).plan()
+    waiting = _WaitingPlanner(store, request, snapshot, created).waiting() if request.waiting else ()
+    return PlannedChanges(
+        plan.spec, (*plan.splits, *waiting), (snapshot.id,), INSERT, (snapshot,), waiting=len(waiting)
+    )
 
 
 def planned_changes(
@@ -150,10 +162,7 @@ class _StatePlanner(Planner):
 
     def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
         entries = super().read(manifests)
-        if not self._created:
-            return entries
-        times = pc.fill_null(entries.column("creation_time"), scalar(0, pa.int64()))
-        return entries.filter(pc.greater_equal(times, scalar(local_clock_ms(self._created), pa.int64())))
+        return _made_since(entries, self._created) if self._created else entries
 
 
 class _ChangesPlanner(Planner):
@@ -198,6 +207,38 @@ class _ChangesPlanner(Planner):
     def files(self, entries: pa.RecordBatch) -> Files:
         self._snapshots = to_numpy(entries.column(_SNAPSHOT)).tolist()
         return super().files(entries)
+
+
+class _WaitingPlanner(_ChangesPlanner):
+    """Plans the rows of a state that wait for a bucket: as a compaction will take them, in the order of each writer,
+    but each with its kind. (Java's streams have them, too: class DataTableStreamScan.)"""
+
+    def __init__(self, store: TableStore, request: ScanRequest, snapshot: Snapshot, created: int) -> None:
+        super().__init__(store, request, Additions((snapshot,), False))
+        self._snapshot, self._created = snapshot, created
+
+    def waiting(self) -> tuple[Split, ...]:
+        """Splits of about ``source.split.target-size``; those of a partition follow one another."""
+        plan = self.plan()
+        files = [file._replace(run=None) for file in plan.files]
+        parts = groupby(sorted(files, key=lambda file: file.partition), key=lambda file: file.partition)
+        size, cost = plan.target_split_size, plan.open_file_cost
+        return tuple(Split.of(plan.spec, group) for _, part in parts for group in pack(list(part), size, cost))
+
+    def manifests(self) -> list[ManifestFile]:
+        return self.reader.manifests(self._snapshot)
+
+    def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
+        entries = self.reader.live(manifests, {*self.columns, "creation_time"})
+        entries = _made_since(entries.filter(pc.equal(entries["bucket"], POSTPONE_BUCKET)), self._created)
+        entries = entries.take(array(written_order(entries), pa.int64()))
+        numbers = from_numpy(np.full(entries.num_rows, self._snapshot.id, np.int64))
+        return entries.append_column(_SNAPSHOT, numbers)
+
+
+def _made_since(entries: pa.RecordBatch, millis: int) -> pa.RecordBatch:
+    times = pc.fill_null(entries.column("creation_time"), scalar(0, pa.int64()))
+    return entries.filter(pc.greater_equal(times, scalar(local_clock_ms(millis), pa.int64()))) if millis else entries
 
 
 class _OverwritePlanner(Planner):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -21,6 +21,7 @@ from paimon_pyds.engine.stream.plans import PlannedChanges
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.threads import in_order
 from paimon_pyds.keys.merge.key_values import INSERT, ROW_KINDS, ROWKIND, VALUE_KIND
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, sections
 from paimon_pyds.storage import requests_at_once
 
@@ -120,6 +121,14 @@ class ChangeSplit:
         yield from _results(found, self.snapshots, self.kind, self.rows)
 
 
+def place_of(files: Iterable[PlannedFile]) -> Callable[[PlannedFile], tuple[object, ...]]:
+    """Where files of a table with a primary key have the same keys, at most: in a bucket; in a partition, if rows are
+    among them that wait for their bucket."""
+    if any(file.bucket == POSTPONE_BUCKET for file in files):
+        return lambda file: (file.partition,)
+    return lambda file: file.bucket_id
+
+
 def read_in_order(
     planned: PlannedChanges, rows: ChangeRows, batch_rows: int, threads: int
 ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
@@ -140,7 +149,7 @@ def read_splits_in_order(
     left = enumerate(planned.splits[skip:], skip)
     sources = (_of_split(number, piece, batch_rows) for number, split in left for piece in _pieces(split))
     for batch, number in in_order(sources, threads=threads, held=_HELD_BYTES, size=lambda item: int(item[0].nbytes)):
-        result, _ = rows.of(batch, planned.kind, np.zeros(batch.num_rows, np.int64))
+        result, _ = rows.of(batch, planned.kind_of(number), np.zeros(batch.num_rows, np.int64))
         if result.num_rows:
             yield result, number
 

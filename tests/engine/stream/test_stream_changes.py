@@ -406,3 +406,94 @@ def test_an_overwrite_needs_the_snapshot_before_it(keyed: pp.Table) -> None:
     keyed.snapshots.expire(retain_max=2, retain_min=1)
     with pytest.raises(SnapshotNotFoundError, match="has expired"):
         stream.end(end)
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> pp.Table:
+    """Rows of two partitions, some in their buckets and some waiting for them, and some compacted meanwhile."""
+    table = pp.Table.create(
+        tmp_path / "waiting", "p STRING, id BIGINT, v STRING", partition_by="p", primary_key="p, id",
+        options={"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
+    )  # fmt: skip
+    _write(table, (1, "a"), (2, "a"), (3, "a"))
+    table.compact()
+    _write(table, (2, "b"), (4, "b"))
+    _write(table, (2, "c"), (3, None), (4, "c"))
+    return table
+
+
+def _write(table: pp.Table, *rows: tuple[int, str | None]) -> None:
+    """Upserts, and deletes where there is no value."""
+    ids, values = zip(*rows, strict=True)
+    kinds = ["+I" if value else "-D" for value in values]
+    data = {"p": ["xy"[id_ % 2] for id_ in ids], "id": ids, "v": values, "op": kinds}
+    table.append({name: list(column) for name, column in data.items()}, rowkind_column="op")
+
+
+def _applied(rows: list[tuple[int, dict[str, Any]]]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for _, row in rows:
+        if row["kind"] == "-D":
+            found.pop(row["id"], None)
+        else:
+            found[row["id"]] = row["v"]
+    return found
+
+
+def test_rows_that_wait_for_their_bucket_come_as_they_are_written(waiting: pp.Table) -> None:
+    rows, end = read_all(stream := stream_of(waiting, kind_column="kind", options=_CHANGES), stream.start())
+    assert [(n, r["kind"], r["id"], r["v"]) for n, r in rows if n > 2] == [
+        (3, "+I", 2, "b"), (3, "+I", 4, "b"), (4, "+I", 2, "c"), (4, "+I", 4, "c"), (4, "-D", 3, None),
+    ]  # fmt: skip
+    assert _applied(rows) == {1: "a", 2: "c", 4: "c"}
+    waiting.compact()
+    assert read_all(stream, end)[0] == [], "they came already"
+    _write(waiting, (5, "d"))
+    assert [row["id"] for _, row in read_all(stream, end)[0]] == [5]
+
+
+@pytest.mark.parametrize("split_size", ["1b", "1gb"])
+def test_a_state_has_what_waits_after_the_rest(waiting: pp.Table, split_size: str) -> None:
+    given = {"source.split.target-size": split_size, "source.split.open-file-cost": "1b"}
+    stream = stream_of(waiting, kind_column="kind", options=given)
+    for limits in (Limits(), Limits(max_files=1)):
+        rows, _ = read_all(stream, stream.start(), limits)
+        assert len(rows) == 3 + 5
+        assert _applied(rows) == {1: "a", 2: "c", 4: "c"}
+    dropping = stream_of(waiting, other_kinds="drop", options=given)
+    assert len(read_all(dropping, dropping.start())[0]) == 7
+    filtered = stream_of(waiting, where="id = 4 AND v > 'b'", options=given)
+    assert [row["v"] for _, row in read_all(filtered, filtered.start())[0]] == ["c"]
+    with pytest.raises(UnsupportedError, match="-D"):
+        read_all(plain := stream_of(waiting), plain.start())
+
+
+def test_a_follower_goes_on_inside_of_what_waits(waiting: pp.Table) -> None:
+    seen: list[tuple[int, dict[str, Any]]] = []
+    position = None
+    while True:
+        follow = waiting.follow(position=position, rowkind_column="kind", until="latest")
+        follow._batch_rows = 1
+        if (change := next(follow, None)) is None:
+            break
+        seen += [(change.snapshot, row) for row in change.batch.to_pylist()]
+        position = change.position.to_json()
+    assert len(seen) == 3 + 5
+    assert _applied(seen) == {1: "a", 2: "c", 4: "c"}
+
+
+def test_what_waits_and_its_buckets_are_in_one_split(waiting: pp.Table) -> None:
+    _write(waiting, (2, "d"))
+    waiting.append({"p": ["x"], "id": [2], "v": ["e"]}, options={"postpone.batch-write-fixed-bucket": "true"})
+    stream = stream_of(waiting, kind_column="kind", options={"scan.mode": "from-snapshot", "scan.snapshot-id": "3"})
+    start = stream.start()
+    parts = [
+        {file.partition for file in s.split.files} for s in stream.splits(start, stream.end(start), by_bucket=True)
+    ]
+    assert sum(map(len, parts)) == len(set().union(*parts)) == 2
+    assert _applied(read_all(stream, start)[0])[2] == "e"
+
+
+def test_overwrites_of_what_waits_are_refused(waiting: pp.Table) -> None:
+    with pytest.raises(UnsupportedError, match="bucket=-2"):
+        stream_of(waiting, options={"streaming-read-overwrite": "true"})

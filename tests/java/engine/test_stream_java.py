@@ -24,7 +24,7 @@ _STARTS: dict[str, dict[str, str]] = {
     "changes": {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"},
     "compacted": {"scan.mode": "compacted-full"},
 }
-_REFUSED = ("bucket=-2", "streaming reading is not supported", "VARIANT", "data-evolution")
+_REFUSED = ("streaming reading is not supported", "VARIANT", "data-evolution")
 """Reasons for which there is no stream of a table here."""
 _OLD_COLUMNS = ("evolve_append", "evolve_index", "evolve_pk")
 """Java reads the changes since a snapshot by the columns of that snapshot, here they are the newest at the start."""
@@ -99,6 +99,23 @@ def test_overwrites_of_java_are_read_as_java_does(oracle: Oracle, tmp_path: Path
     ours = _ours(pp.Table.open(tmp_path / "db.db" / "t"), _STARTS["changes"])
     assert ours == _java(reply)
     assert len(ours) == 4
+
+
+@pytest.mark.parametrize("start", ["changes", "state"])
+def test_rows_that_wait_for_their_bucket_are_read_as_java_does(oracle: Oracle, tmp_path: Path, start: str) -> None:
+    fields = [DataField(0, "id", AtomicType(Kind.INT, nullable=False)), DataField(1, "v", AtomicType(Kind.INT))]
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", fields, primary_keys=["id"], options={"bucket": "-2"})
+        batch.write(tmp_path, "db.t", [{"id": n, "v": n} for n in range(4)])
+        batch.write(tmp_path, "db.t", [{"id": n, "v": 10 * n} for n in range(4, 6)])
+    table = pp.Table.open(tmp_path / "db.db" / "t")
+    table.append({"id": [7], "v": [7]}, options={"postpone.batch-write-fixed-bucket": "false"})
+    assert table.count() == 0, "no row has a bucket yet"
+    with oracle.batch() as batch:
+        reply = batch.add("stream", tmp_path, "db.t", *_arguments(_STARTS[start]))
+    ours = _ours(table, _STARTS[start])
+    assert ours == _java(reply)
+    assert sum(map(len, ours.values())) == 7
 
 
 def test_java_goes_on_where_a_consumer_of_a_follower_was(oracle: Oracle, tmp_path: Path) -> None:
