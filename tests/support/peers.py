@@ -139,6 +139,10 @@ class Pypaimon:
         self._write(rows)
         self._ask(call="append", name=name)
 
+    def update(self, name: str, column: str, value: Any, values: Mapping[str, Any]) -> None:
+        """Set columns of the rows where a column has a value, in a table of data evolution."""
+        self._ask(call="update", name=name, column=column, value=value, values=dict(values))
+
     def read(self, name: str, equal: Mapping[str, Any] | None = None) -> pa.Table:
         """All rows, or those with these values."""
         self._ask(call="read", name=name, equal=dict(equal or {}))

@@ -309,6 +309,10 @@ _CATALOGS = _group("belongs to a metastore", [
     ("format-table.commit-hive-sync-url", _S, None, "partitions of a format table"),
 ])  # fmt: skip
 
+_COLUMN_UPDATES = _group("", status=Status.HONOURED, rows=[
+    ("global-index.column-update-action", _E, "throw_error", "updates of columns that have a global index"),
+])  # fmt: skip
+
 _GLOBAL_INDEX = _group("reads are complete without global indexes; a partition whose rows are rewritten loses its", [
     ("global-index.enabled", _B, "true", "use global indexes"),
     ("global-index.search-mode", _E, None, "how they are searched"),
@@ -320,7 +324,6 @@ _GLOBAL_INDEX = _group("reads are complete without global indexes; a partition w
     ("global-index.build.max-shard", _N, "32", "building"),
     ("global-index.build.max-parallelism", _N, "4096", "building"),
     ("global-index.external-path", _S, None, "place of the indexes"),
-    ("global-index.column-update-action", _E, "throw_error", "updates of indexed columns"),
     ("vector-search.distribute.enabled", _B, "false", "vector search"),
     ("vector-search.lateral-join.batch-size", _N, "256", "vector search"),
 ])  # fmt: skip
@@ -328,5 +331,5 @@ _GLOBAL_INDEX = _group("reads are complete without global indexes; a partition w
 ENGINE_OPTIONS: tuple[Option, ...] = (
     *_MERGE, *_KINDS, *_UNMERGED, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_INDEXED,
     *_LOOK_UPS, *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_FOLLOWED, *_STREAMS, *_CATALOGS,
-    *_GLOBAL_INDEX,
+    *_GLOBAL_INDEX, *_COLUMN_UPDATES,
 )  # fmt: skip

@@ -347,6 +347,7 @@ class _Commit:
         """New files as entries, with the numbers that only the commit can give: sequence numbers and row ids."""
         numbered = self.increment.kind is CommitKind.COMPACT or self.increment.renumbering is not None
         tracking = bool(self.options.get("row-tracking.enabled"))
+        joins = bool(self.options.get("data-evolution.enabled"))
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
         free = {} if numbered else _next_sequences(live)
@@ -363,6 +364,8 @@ class _Commit:
                 elif tracking and file.first_row_id is None:
                     file = replace(_changed_in(file, snapshot_id), first_row_id=next_row_id)
                     next_row_id += file.row_count
+                elif joins:
+                    file = _changed_in(file, snapshot_id)
                 elif bucket.total_buckets > 0:
                     last = sequence + file.row_count - 1
                     file = replace(file, min_sequence_number=sequence, max_sequence_number=last)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.arrays import pc
-from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.options import TableOptions, check_whole_rows
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import counted
@@ -103,6 +103,7 @@ def compact(store: TableStore, options: CompactOptions, executor: Executor | Non
     if not options.dry_run:
         apply_stray_vectors(store, store.latest_snapshot(), executor)
     schema, waiting = store.latest_schema(), None
+    check_whole_rows(schema, "compaction")
     if schema.primary_keys and TableOptions(schema.options).get("bucket") == POSTPONE_BUCKET:
         from paimon_pyds.engine.compact.postpone import take_in  # other tables do without
 

@@ -48,6 +48,7 @@ from paimon_pyds.engine.rowlevel.tasks import find_rows
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.metadata.deletion.vector_files import NewVectors
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -194,6 +195,7 @@ class _Attempt:
     _gone: list[int] = field(default_factory=list)
     _stay: list[int] = field(default_factory=list)
     _expected: dict[str, VectorPlace | None] = field(default_factory=dict)
+    _dropped: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.now is not self.base:
@@ -204,9 +206,21 @@ class _Attempt:
             number = numbers[removed.number]
             self._check_rows(number, name, removed.positions)
             self._expected[name] = self.now.places.get(name)
-            (self._gone if removed.positions is None else self._stay).append(number)
+            if removed.positions is None:
+                self._gone += self.now.group(number)
+            else:
+                self._stay.append(number)
             if removed.positions is not None or name in self.now.places:
                 self.vectors.setdefault(self._bucket(number), {})[name] = removed.positions
+
+        extended = self._numbers(self.edits.extended).values()
+        if self.edits.changed_columns:
+            partitions = {self._bucket(number).partition for number in extended}
+            self._dropped = self.now.stale_indexes(self.edits.changed_columns, partitions)
+        for number in extended:
+            name = self.now.name(number)
+            self._expected[name] = self.now.places.get(name)
+            self._stay.append(number)
 
     @property
     def files_removed(self) -> int:
@@ -215,7 +229,7 @@ class _Attempt:
 
     def changes(self, vectors: NewVectors) -> Changes:
         """What to commit."""
-        removes = bool(self._gone or self._stay)
+        removes = bool(self.edits.removed)
         added, compaction = increments_of([b for m in self.edits.added for b in m.buckets])
         rows = replace(
             added,
@@ -226,7 +240,7 @@ class _Attempt:
             expected_vectors=self._expected,
             guard=self,
             index_entries=(*added.index_entries, *vectors.entries),
-            replaced_index_files=added.replaced_index_files | vectors.replaced,
+            replaced_index_files=added.replaced_index_files | vectors.replaced | self._dropped,
             base_snapshot=self.now.snapshot,
             base_files=self.now.entries,
         )
@@ -267,6 +281,8 @@ class _Attempt:
         self.base.check_schema(self.now.schema)
         if not self._changed_rows(self.base, self.now.snapshot):
             return
+        if self.base.joins:  # files that were not looked at may have new values
+            raise self.base.conflict("rows were changed by another commit meanwhile")
         for before, number in self._numbers(self.edits.unchanged).items():
             self._check_rows(number, self.base.name(before), self.edits.unchanged[before])
         candidates = self.now.candidates(self.edits.reads)
@@ -286,7 +302,17 @@ class _Attempt:
     def _changed_rows(self, base: RowTarget, latest: Snapshot | None) -> bool:
         """Whether the latest snapshot follows from the base by more than blind appends, and moves of rows."""
         since = base.later_snapshots(latest)
-        return since is None or not all(s.is_blind_append or s.commit_kind.keeps_rows for s in since)
+        if since is None or not all(s.is_blind_append or s.commit_kind.keeps_rows for s in since):
+            return True
+        return base.joins and not all(s.commit_kind.keeps_rows or _adds_rows_only(base, s) for s in since)
+
+
+def _adds_rows_only(base: RowTarget, snapshot: Snapshot) -> bool:
+    """Whether an append added rows that a state does not have, and no columns of those that it has."""
+    reader = ManifestReader(base.store)
+    first = reader.added(reader.delta(snapshot), ("first_row_id",))["first_row_id"]
+    known = (base.snapshot.next_row_id if base.snapshot is not None else None) or 0
+    return not first.null_count and all(row_id >= known for row_id in first.to_pylist())
 
 
 def _file_keys(entries: pa.RecordBatch) -> list[tuple[bytes, int, str]]:

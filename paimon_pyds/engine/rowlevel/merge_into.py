@@ -59,6 +59,7 @@ from paimon_pyds.sql.expression.condition import bind_rows_condition
 from paimon_pyds.sql.expression.join import JoinCondition, SourceKeys, split_join
 from paimon_pyds.sql.predicate.relaxation import without_computed
 from paimon_pyds.sql.predicate.tree import Const, make_or
+from paimon_pyds.storage import discard
 
 if TYPE_CHECKING:
     from paimon_pyds.engine.rowlevel.key_rows import Deletes
@@ -153,6 +154,8 @@ class _Merge:
         self._unchanged: dict[int, BitMap] = {}
         self._unmatched = np.ones(source.num_rows, np.bool_)
         self._updated = self._deleted = 0
+        self._extended: set[int] = set()
+        self._columns = self._set_columns() if target.joins else frozenset()
 
     def run(self, executor: Executor) -> RowEdits:
         """Look through the table, write new versions and new rows."""
@@ -172,7 +175,18 @@ class _Merge:
             # A row that matches and stays as it is has prevented the insert of a row of the source.
             unchanged=self._unchanged if self._inserts else {},
             guards=self._guards,
+            extended=frozenset(self._extended),
+            changed_columns=self._columns if self._extended else frozenset(),
         )
+
+    def _set_columns(self) -> frozenset[str]:
+        """The columns that any clause sets."""
+        from paimon_pyds.engine.rowlevel.column_updates import check_columns
+
+        clauses = (*self._rules.matched, *self._rules.by_source)
+        names = frozenset(name for clause in clauses for name in clause.values or ())
+        check_columns(self._target.schema, names)
+        return names
 
     def _change(self, executor: Executor) -> None:
         candidates = self._target.candidates(self._predicate, self._fields())
@@ -183,7 +197,8 @@ class _Merge:
             self._unmatched[result.matched] = False
             self._unchanged.update(result.unchanged)
             self._removed += [self._target.removed(number, rows) for number, rows in result.positions.items()]
-        self._deleted = sum(r.rows for r in self._removed) - self._updated
+            self._extended |= result.extended
+        self._deleted = sum(r.rows for r in self._removed) - (0 if self._target.joins else self._updated)
 
     def _change_keys(self, executor: Executor) -> None:
         """In a table with a primary key rows that go, and rows that change, get new versions."""
@@ -213,18 +228,21 @@ class _Merge:
             names |= {rules.prefix + name for name in schema.primary_keys}
             if any(c.values is None for c in (*rules.matched, *rules.by_source)):
                 return list(fields)
-        if self._target.uses_vectors or schema.primary_keys:
+        if self._target.uses_vectors or schema.primary_keys or self._target.joins:
+            fields = tuple(f for f in fields if f.name in self._columns) if self._target.joins else fields
             for values in (c.values for c in (*rules.matched, *rules.by_source) if c.values is not None):
                 names |= {rules.prefix + f.name for f in fields if f.name not in values}
                 names |= {name for expression in values.values() for name in expression.columns}
-        return [f for f in fields if rules.prefix + f.name in names]
+        return [f for f in schema.fields if rules.prefix + f.name in names]
 
     def _tasks(self, candidates: Candidates) -> Iterator[_MergeTask]:
         for total, files in by_total_buckets(candidates.files):
             context = self._target.moving_context(total)
             metadata = (*context.layout.trailing_names, ROW_INDEX)
             spec, rewrite = candidates.spec, None
-            if self._target.uses_vectors:
+            if self._target.joins:
+                context = replace(context, columns=self._columns)
+            if self._target.uses_vectors or self._target.joins:
                 spec = replace(spec, metadata_columns=metadata)
             else:
                 rewrite = unfiltered(spec, self._target.schema.fields, metadata=metadata)
@@ -327,6 +345,7 @@ class _Merged:
         positions: rows that go, by file.
         unchanged: rows that match and stay as they are, by file.
         matched: rows of the source that match.
+        extended: row groups that got files of new columns.
     """
 
     positions: Mapping[int, BitMap]
@@ -334,10 +353,13 @@ class _Merged:
     matched: _Ints
     updated: int
     message: CommitMessage
+    extended: frozenset[int] = frozenset()
 
 
 def _merge_files(task: _MergeTask) -> _Merged:
     """Merge the files of a task. Raises as `merge_rows.act` does; what was written is then removed."""
+    if task.context.columns is not None:
+        return _merge_columns(task)
     positions: dict[int, BitMap] = {}
     unchanged: dict[int, BitMap] = {}
     matched = np.zeros(task.rules.source.num_rows, np.bool_)
@@ -359,6 +381,49 @@ def _merge_files(task: _MergeTask) -> _Merged:
                 worked(candidate.file.path)
         message = writer.prepare_commit()
     return _Merged(positions, unchanged, np.flatnonzero(matched), updated, message)
+
+
+def _merge_columns(task: _MergeTask) -> _Merged:
+    """The same in a table of data evolution: new values go into files of their columns alone."""
+    from paimon_pyds.engine.rowlevel.column_updates import write_columns
+
+    context = task.context
+    names = context.columns or ()
+    fields_ = [field for field in context.schema.fields if field.name in names]
+    positions, unchanged = dict[int, BitMap](), dict[int, BitMap]()
+    matched = np.zeros(task.rules.source.num_rows, np.bool_)
+    messages = dict[int, CommitMessage]()
+    updated = 0
+    io = task.spec.io
+    with removing_unfinished(lambda: discard(io, (path for m in messages.values() for path in m.paths()))):
+        for candidate in task.files:
+            gone, stays, changes, versions = [_none()], [_none()], [_none()], list[pa.RecordBatch]()
+            for batch in joined_batches(read_places(task.spec, [candidate.file]), task.rules.keys.batch_rows):
+                places, named = places_of(batch), _prefixed(batch, task.rules.prefix)
+                found = act(task.rules, named)
+                matched[found.matched] = True
+                updates = np.isin(found.clauses, task.rules.updating)
+                fresh = new_versions(task.rules, named, found, fields_)
+                if fresh is not None:
+                    versions.append(fresh)
+                changes.append(places[found.rows[updates]])
+                gone.append(places[found.rows[~updates]])
+                stays.append(places[found.unchanged])
+            for rows, found_rows in ((gone, positions), (stays, unchanged)):
+                if own := BitMap(np.concatenate(rows).astype(np.uint32)):
+                    found_rows[candidate.number] = own
+            if versions:
+                at = BitMap(np.concatenate(changes).astype(np.uint32))
+                updated += len(at)
+                messages[candidate.number] = write_columns(context, task.spec, candidate, at, versions)
+            else:
+                worked(candidate.file.path)
+    message = CommitMessage(tuple(bucket for each in messages.values() for bucket in each.buckets))
+    return _Merged(positions, unchanged, np.flatnonzero(matched), updated, message, frozenset(messages))
+
+
+def _none() -> _Ints:
+    return np.empty(0, np.int64)
 
 
 def _actions(task: _MergeTask, files: Sequence[PlannedFile], writer: TableWriter) -> Actions:

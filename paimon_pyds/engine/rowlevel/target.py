@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import array, pc, to_numpy
+from paimon_pyds.base.arrays import Int64s, array, pc, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.base.options.times import zone_given
@@ -24,7 +24,8 @@ from paimon_pyds.engine.scan.result import pack
 from paimon_pyds.engine.scan.travel import TableState, snapshots_after
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
-from paimon_pyds.errors import CommitConflictError, OptionError
+from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedError
+from paimon_pyds.metadata.column_files import row_groups
 from paimon_pyds.metadata.commit_message import CommitMessage, Guard
 from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import IndexEntry
@@ -92,6 +93,8 @@ class RowEdits:
         deleted, updated, inserted: numbers of rows.
         reads: true for every row of the table that could have made a difference.
         unchanged: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
+        extended: row groups that get files of new columns, by their anchors as in `RowTarget.entries`.
+        changed_columns: the names of these columns.
         emptied: partitions of a table with a primary key that go as a whole.
         guards: further ones, for reads of other rows than those for which ``reads`` is true.
     """
@@ -105,6 +108,8 @@ class RowEdits:
     inserted: int = 0
     reads: Predicate = Const.TRUE
     unchanged: Mapping[int, BitMap] = field(default_factory=dict)
+    extended: frozenset[int] = frozenset()
+    changed_columns: frozenset[str] = frozenset()
     emptied: Overwrite | None = None
     guards: Sequence[Guard] = ()
 
@@ -127,6 +132,7 @@ class RowTarget:
         options: its options with the operation's own on top.
         uses_vectors: rows are deleted by deletion vectors; else files are rewritten without them. Where rows have a
             primary key, neither: they get new versions.
+        joins: columns of one row may be in several files (data evolution).
         read_with_vectors: what the table's own options say, by which Java Paimon reads it.
 
     ``given``: options of this operation, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten.
@@ -151,6 +157,7 @@ class RowTarget:
         self.options = TableOptions({**self.schema.options, **own})
         enabled = bool(self.options.get(_ENABLED))
         self.uses_vectors = enabled and not keyed
+        self.joins = bool(self.options.get("data-evolution.enabled"))
         self.read_with_vectors = bool(TableOptions(self.schema.options).get(_ENABLED))
         if enabled > self.read_with_vectors or (keyed and enabled != self.read_with_vectors):
             raise OptionError(
@@ -214,6 +221,32 @@ class RowTarget:
         """The location of the deletion vector of each data file that has one."""
         return vector_places(self.index_entries)
 
+    def stale_indexes(self, columns: Collection[str], partitions: Collection[bytes]) -> frozenset[str]:
+        """The global index files that go when columns get new values in some partitions.
+
+        Raises UnsupportedError: there are such, and ``global-index.column-update-action`` is THROW_ERROR.
+        (Source: Paimon documentation, append-table/global-index.)
+        """
+        ids = {field.id for field in self.schema.fields if field.name in columns}
+        found = [
+            entry
+            for entry in self.index_entries
+            if (index := entry.global_index) is not None
+            and entry.partition in partitions
+            and not ids.isdisjoint((index.index_field_id, *(index.extra_field_ids or ())))
+        ]
+        action = self.options.get("global-index.column-update-action")
+        if not found or action == "ignore":
+            return frozenset()
+        if action == "throw_error":
+            raise UnsupportedError(
+                f"a global index ({found[0].index_type}) is on one of the columns {', '.join(sorted(columns))}, and "
+                "global-index.column-update-action=THROW_ERROR",
+                path=self.store.root,
+                hint="say DROP_PARTITION_INDEX, which drops the indexes of these partitions, or IGNORE",
+            )
+        return frozenset(entry.file_name for entry in found)
+
     def live_rows(self, number: int) -> int:
         """The rows of a file that are not deleted."""
         rows: int = self.entries["row_count"][number].as_py()
@@ -223,8 +256,25 @@ class RowTarget:
     def removed(self, number: int, positions: BitMap) -> RemovedRows:
         """Live rows that go from a file: with vectors, and where it has others, by their positions."""
         count = len(positions)
-        partly = self.uses_vectors and count < self.live_rows(number)
+        rest = count < self.live_rows(number)
+        if rest and self.joins and not self.uses_vectors:
+            raise UnsupportedError(
+                "rows of a table with data-evolution.enabled=true are deleted by deletion vectors only",
+                path=self.store.root,
+                hint="alter the table: deletion-vectors.enabled = true",
+            )
+        partly = self.uses_vectors and rest
         return RemovedRows(number, positions if partly else None, count)
+
+    def group(self, number: int) -> list[int]:
+        """All files that hold rows of a file, that one among them."""
+        if not self.joins:
+            return [number]
+        return np.flatnonzero(self._groups == self._groups[number]).tolist()
+
+    @cached_property
+    def _groups(self) -> Int64s:
+        return row_groups(self.entries)
 
     def name(self, number: int) -> str:
         """The name of a data file."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -131,10 +132,47 @@ def _edits(
 ) -> RowEdits:
     candidates = target.candidates(predicate)
     found = find_rows(candidates, executor)
+    if target.joins:
+        return _column_edits(target, candidates, found, assignments, executor, predicate)
     removed = [target.removed(rows.number, rows.positions) for rows in found]
     messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
     updated = sum(r.rows for r in removed)
     return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=predicate)
+
+
+def _column_edits(
+    target: RowTarget,
+    candidates: Candidates,
+    found: Sequence[FoundRows],
+    assignments: Mapping[str, BoundExpression],
+    executor: Executor,
+    predicate: Predicate,
+) -> RowEdits:
+    """In a table of data evolution the columns that are set are written alone."""
+    from paimon_pyds.engine.rowlevel.column_updates import (  # other tables do without
+        ColumnsTask,
+        check_columns,
+        columns_context,
+        update_columns,
+    )
+
+    check_columns(target.schema, assignments)
+    rows = {each.number: each.positions for each in found}
+    needed = {name for expression in assignments.values() for name in expression.columns}
+    context = columns_context(target, assignments)
+    spec = unfiltered(candidates.spec, [f for f in target.schema.fields if f.name in needed])
+    values = partial(_assigned, assignments=assignments, names=list(assignments))
+    touched = [c for c in candidates.files if c.number in rows]
+    groups = candidates.packed(touched)
+    tasks = [ColumnsTask(spec, tuple((c, rows[c.number]) for c in group), values, context) for group in groups]
+    return RowEdits(
+        messages=run_tasks(executor, update_columns, tasks, target),
+        operation=Operation.UPDATE,
+        updated=sum(map(len, rows.values())),
+        reads=predicate,
+        extended=frozenset(rows),
+        changed_columns=frozenset(assignments),
+    )
 
 
 def _key_edits(

@@ -44,11 +44,13 @@ class RowLayout:
         trailing: columns that rows bring along besides; they have no statistics.
         leading: columns that the bucket writer puts before the table's (keys, sequence numbers and row kinds); they
             have no part in the statistics of values.
+        partial: ``table`` are some of the table's columns.
     """
 
     table: tuple[DataField, ...]
     trailing: tuple[DataField, ...] = ()
     leading: tuple[DataField, ...] = ()
+    partial: bool = False
 
     @property
     def values(self) -> tuple[DataField, ...]:
@@ -68,7 +70,7 @@ class RowLayout:
     @property
     def written_columns(self) -> tuple[str, ...] | None:
         """``_WRITE_COLS`` of the manifest: None where files have the columns of their schema."""
-        return tuple(field.name for field in self.values) if self.trailing else None
+        return tuple(field.name for field in self.values) if self.trailing or self.partial else None
 
 
 _APPEND_TARGET_SIZE = 256 << 20
@@ -88,7 +90,8 @@ def row_layout(schema: TableSchema, options: TableOptions, *, existing_rows: boo
     if schema.primary_keys:
         keys = () if options.get("data-file.thin-mode") else key_fields(schema)
         return RowLayout(fields, leading=(*keys, *KEY_VALUE_FIELDS))
-    trailing = ROW_ID_FIELDS if existing_rows and options.get("row-tracking.enabled") else ()
+    held = existing_rows and options.get("row-tracking.enabled") and not options.get("data-evolution.enabled")
+    trailing = ROW_ID_FIELDS if held else ()
     return RowLayout(fields, trailing)
 
 
@@ -131,6 +134,7 @@ class WriteContext:
         index_manifest: of the snapshot whose hash index files say which keys are in which dynamic bucket: its name, or
             "" for none, as an overwrite looks for none; None where rows stay in their buckets.
         schema_digest: `schema_digest` of the table's schema with all its options.
+        columns: those that the files hold, each with all rows of a row group (data evolution); None for all columns.
     """
 
     io: FileIO
@@ -143,6 +147,7 @@ class WriteContext:
     changelog: bool = False
     schema_digest: str = ""
     index_manifest: str | None = None
+    columns: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.schema_digest:
@@ -174,6 +179,9 @@ class WriteContext:
     @cached_property
     def layout(self) -> RowLayout:
         """The columns of the data files."""
+        if self.columns is not None:
+            fields = without_defaults(field for field in self.schema.fields if field.name in self.columns)
+            return RowLayout(fields, partial=True)
         return row_layout(self.schema, self.options, existing_rows=self.existing_rows)
 
     @cached_property
@@ -222,6 +230,8 @@ class WriteContext:
     @cached_property
     def target_file_size(self) -> int:
         """Bytes at which a file is rolled."""
+        if self.columns is not None:
+            return _UNBOUNDED
         return target_file_size(self.schema, self.options)
 
     @cached_property
@@ -234,8 +244,10 @@ class WriteContext:
     @cached_property
     def target_file_rows(self) -> int:
         """Rows at which a file is rolled. Raises OptionError: the option is 0 or less."""
+        if self.columns is not None:
+            return _UNBOUNDED
         if self.changelog or (self.schema.primary_keys and self.file_source == FILE_SOURCE_COMPACT):
-            return 2**63 - 1  # Java: class KeyValueFileWriterFactory
+            return _UNBOUNDED  # Java: class KeyValueFileWriterFactory
         rows = int(self.options.get("target-file-row-num"))
         if rows < 1:
             raise OptionError(f"target-file-row-num must be at least 1, it is {rows}", path=self.root)
@@ -253,15 +265,23 @@ class WriteContext:
     @cached_property
     def index_specs(self) -> Sequence[IndexSpec]:
         """The file indexes to build."""
-        return () if self.changelog else parse_index_specs(self.raw_options, self.layout.table)
+        if self.changelog:
+            return ()
+        if self.columns is not None:
+            return [s for s in parse_index_specs(self.raw_options, self.schema.fields) if s.column in self.columns]
+        return parse_index_specs(self.raw_options, self.layout.table)
 
     @cached_property
     def stats_modes(self) -> Sequence[str]:
         """The statistics mode of each column that rows come with."""
         layout = self.layout
+        if layout.partial:
+            modes = zip(self.schema.fields, stats_modes(self.schema.fields, self.raw_options), strict=True)
+            return [mode for field, mode in modes if field.name in (self.columns or ())]
         return (*stats_modes(layout.table, self.raw_options), *("none" for _ in layout.trailing))
 
 
+_UNBOUNDED = 2**63 - 1
 _SUFFIXES = {"zstd": "zst", "gzip": "gz", "snappy": "snappy", "lz4": "lz4"}
 
 

@@ -32,7 +32,6 @@ NOT_READABLE: dict[str, str] = {}
 NOT_WRITABLE = {
     "append_variant": "VARIANT",
     "part_timestamp6_ltz": "partition.legacy-name",
-    "data_evolution": "data-evolution.enabled",
 }
 
 

@@ -80,7 +80,7 @@ def test_tables_of_java_can_be_made_again(name: str, tmp_path: Path) -> None:
     assert DEV is not None
     theirs = parse_schema((DEV / name / "table/db.db/t/schema/schema-0").read_bytes(), name)
     anew = tuple(replace(f, id=0) for f in theirs.fields)
-    if name in ("append_variant", "data_evolution", "part_timestamp6_ltz"):
+    if name in ("append_variant", "part_timestamp6_ltz"):
         with pytest.raises(UnsupportedError):
             _create(tmp_path, anew, theirs.primary_keys, theirs.partition_keys, theirs.options)
         return
@@ -289,8 +289,6 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (OptionError, "full-compaction.delta-commits", {"options": {"full-compaction.delta-commits": "5"}}),
     (OptionError, "row-tracking", {"options": {"row-tracking.enabled": "true", "bucket": "2", "bucket-key": "id"}}),
     (OptionError, "needs row-tracking", {"options": {"data-evolution.enabled": "true"}}),
-    (UnsupportedError, "data-evolution",
-     {"options": {"data-evolution.enabled": "true", "row-tracking.enabled": "true"}}),
     (UnsupportedError, "type=object-table", {"options": {"type": "object-table"}}),
     (UnsupportedError, "format 'csv' are not supported", {"options": {"file.format": "csv"}}),
     (SchemaError, "Avro has no TIMESTAMP",

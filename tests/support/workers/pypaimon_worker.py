@@ -36,6 +36,14 @@ def append(name):
     committer.close()
 
 
+def update(name, column, value, values):
+    builder = catalog.get_table(f"db.{name}").new_batch_write_builder()
+    change, committer = builder.new_update(), builder.new_commit()
+    found = change.new_predicate_builder().equal(column, value)
+    committer.commit(change.update_by_predicate(found, values))
+    committer.close()
+
+
 def read(name, equal):
     builder = catalog.get_table(f"db.{name}").new_read_builder()
     for column, value in equal.items():
@@ -50,7 +58,7 @@ for line in sys.stdin:
     call = json.loads(line)
     try:
         with redirect_stdout(sys.stderr):
-            {"create": create, "append": append, "read": read}[call.pop("call")](**call)
+            {"create": create, "append": append, "update": update, "read": read}[call.pop("call")](**call)
         answer = {}
     except Exception:  # noqa: BLE001 - whoever asked raises it
         answer = {"error": traceback.format_exc()}

@@ -1,0 +1,202 @@
+"""Writing tables of data evolution: updates of columns, deletes and merges, in turns with peers and other commits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import PaimonError, UnsupportedError
+from paimon_pyds.metadata.snapshot import CommitKind
+from support.effort import LONG, SEED
+from support.evolution_model import OPTIONS, EvolvingTable
+from support.peers import Pypaimon, Rust
+from support.races import race
+from support.v2_fixtures import v2_copy
+
+SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.string()), ("n", pa.int64())])
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "v": [f"v{i}" for i in ids], "n": [i * 10 for i in ids]}, SCHEMA)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pp.Table:
+    return pp.Table.create(tmp_path / "db.db" / "t", rows_of(1, 2, 3), options=OPTIONS)
+
+
+def sorted_rows(table: pp.Table) -> list[dict[str, Any]]:
+    return table.to_arrow().sort_by("id").to_pylist()
+
+
+@pytest.mark.parametrize("number", range(1000 if LONG else 6))
+def test_random_operations_give_the_rows_of_a_plain_table(number: int, tmp_path: Path) -> None:
+    world = EvolvingTable(tmp_path / "t", random.Random(SEED + number))
+    for _ in range(12):
+        world.step()
+        world.check()
+    assert not world.table.maintenance.verify(deep=True).findings
+
+
+def test_an_update_writes_the_columns_that_it_sets(table: pp.Table) -> None:
+    summary = table.update({"n": "n + 1"}, "id = 2")
+    assert (summary.rows_updated, summary.files_added, summary.files_removed) == (1, 1, 0)
+    (files,) = (table.system.read("files").to_pylist(),)
+    assert [(file["first_row_id"], file["record_count"], file["write_cols"]) for file in files] == [
+        (0, 3, None), (0, 3, ["n"]),
+    ]  # fmt: skip
+    assert table.snapshots.list()[-1].commit_kind is CommitKind.APPEND
+    assert table.scan(columns=["id", "n", "_ROW_ID"]).to_arrow().to_pylist() == [
+        {"id": 1, "n": 10, "_ROW_ID": 0}, {"id": 2, "n": 21, "_ROW_ID": 1}, {"id": 3, "n": 30, "_ROW_ID": 2},
+    ]  # fmt: skip
+
+
+def test_deleted_rows_keep_their_place_in_column_files(table: pp.Table) -> None:
+    table.delete("id = 2")
+    table.update({"n": "n + 1"}, "id = 3")
+    assert table.system.read("files")["record_count"].to_pylist() == [3, 3]
+    assert [(row["id"], row["n"]) for row in sorted_rows(table)] == [(1, 10), (3, 31)]
+    assert table.count() == 2
+
+
+def test_a_group_goes_with_its_last_row(table: pp.Table) -> None:
+    table.append(rows_of(4))
+    table.update({"n": "0"})
+    summary = table.delete("id <= 3")
+    assert summary.files_removed == 2
+    assert sorted_rows(table) == [{"id": 4, "v": "v4", "n": 0}]
+
+
+def test_rows_are_deleted_by_vectors_only(tmp_path: Path) -> None:
+    options = {**OPTIONS, "deletion-vectors.enabled": "false"}
+    table = pp.Table.create(tmp_path / "t", rows_of(1, 2), options=options)
+    with pytest.raises(UnsupportedError, match="are deleted by deletion vectors only"):
+        table.delete("id = 1")
+    table.update({"n": "5"}, "id = 1")
+    table.delete("id IN (1, 2)")
+    assert table.count() == 0
+
+
+def test_rows_do_not_move_to_other_partitions(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", rows_of(1, 2), partition_by=["id"], options=OPTIONS)
+    with pytest.raises(UnsupportedError, match="column 'id' is a partition column"):
+        table.update({"id": "id + 1"})
+
+
+def update_n(table: pp.Table) -> None:
+    table.update({"n": "n + 1"}, "id >= 2")
+
+
+THEIRS: dict[str, tuple[Callable[[pp.Table], Any], list[tuple[int, str, int]]]] = {
+    "same column": (lambda t: t.update({"n": "n + 100"}), [(1, "v1", 110), (2, "v2", 121), (3, "v3", 131)]),
+    "other column": (lambda t: t.update({"v": "'x'"}), [(1, "x", 10), (2, "x", 21), (3, "x", 31)]),
+    "what was searched": (lambda t: t.update({"id": "id - 1"}), [(0, "v1", 10), (1, "v2", 20), (2, "v3", 31)]),
+    "deleted row": (lambda t: t.delete("id = 2"), [(1, "v1", 10), (3, "v3", 31)]),
+    "whole group": (lambda t: t.delete("TRUE"), []),
+    "append": (lambda t: t.append(rows_of(9)), [(1, "v1", 10), (2, "v2", 21), (3, "v3", 31), (9, "v9", 90)]),
+}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_an_update_that_meets_another_commit(name: str, table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, expected = THEIRS[name]
+    other = pp.Table.open(table.path)
+    came = race(monkeypatch, lambda: theirs(other))
+    update_n(table)
+    assert came
+    found = [(row["id"], row["v"], row["n"]) for row in sorted_rows(table)]
+    if name == "append":  # the update may come before it
+        assert found in (expected, [*expected[:3], (9, "v9", 91)])
+    else:
+        assert found == expected
+
+
+def test_a_delete_that_meets_an_update_of_its_condition(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = pp.Table.open(table.path)
+    race(monkeypatch, lambda: other.update({"n": "n + 1000"}, "id = 3"))
+    table.delete("n = 30")
+    assert [row["n"] for row in sorted_rows(table)] == [10, 20, 1030]
+
+
+@pytest.mark.parametrize("action", ["THROW_ERROR", "DROP_PARTITION_INDEX", "IGNORE"])
+def test_updates_of_columns_with_a_global_index(action: str, tmp_path: Path) -> None:
+    table = pp.Table.open(v2_copy("global_index", tmp_path))
+    indexes = table.system.read("table_indexes").num_rows
+    assert indexes
+    if action != "THROW_ERROR":
+        table.alter({"global-index.column-update-action": action})
+    if action == "THROW_ERROR":
+        before = table.to_arrow()
+        with pytest.raises(UnsupportedError, match=r"global-index\.column-update-action=THROW_ERROR"):
+            table.update({"name": "'new'"}, "id = 3")
+        assert table.to_arrow() == before
+        return
+    table.update({"name": "'new'"}, "id = 3")
+    left = table.system.read("table_indexes").num_rows
+    assert left == indexes if action == "IGNORE" else left < indexes
+    assert set(table.scan("name = 'new'").to_arrow()["id"].to_pylist()) == {3}
+
+
+@pytest.mark.parametrize("seed", range(40 if LONG else 4))
+def test_damaged_column_files_give_errors_or_the_rows(seed: int, table: pp.Table) -> None:
+    update_n(table)
+    expected, rng = sorted_rows(table), random.Random(SEED + seed)
+    path = Path(rng.choice(table.scan().plan().files[0].parts).path)
+    data = bytearray(path.read_bytes())
+    for _ in range(3):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+    try:
+        found = sorted_rows(pp.Table.open(table.path))
+    except PaimonError:
+        return
+    assert len(found) == len(expected)
+
+
+# ------------------------------------------------------------------------------------------------------------- peers
+
+
+@pytest.fixture
+def pypaimon(tmp_path: Path) -> Iterator[Pypaimon]:
+    peer = Pypaimon(tmp_path)
+    yield peer
+    peer.close()
+
+
+def test_pypaimon_and_pypaimon_rust_go_on_where_this_package_stopped(tmp_path: Path, pypaimon: Pypaimon) -> None:
+    table = pp.Table.create(tmp_path / "db.db" / "t", rows_of(1, 2, 3, 4), options=OPTIONS)
+    rust = Rust(tmp_path)
+    model = {row["id"]: row for row in rows_of(1, 2, 3, 4).to_pylist()}
+    rng = random.Random(SEED)
+    for number in range(10):
+        at, fresh = rng.randint(1, 4), 10 + number
+        match number % 4:
+            case 0:
+                table.update({"n": f"{number}"}, f"id >= {at}")
+                for row in model.values():
+                    row["n"] = number if row["id"] >= at else row["n"]
+            case 1:
+                rust.sql(f"UPDATE p.db.t SET v = 'r{number}' WHERE id = {at}")
+                if at in model:
+                    model[at]["v"] = f"r{number}"
+            case 2:
+                pypaimon.update("t", "id", at, {"n": 100 + number})
+                if at in model:
+                    model[at]["n"] = 100 + number
+            case 3:
+                table.append(rows_of(fresh))
+                model[fresh] = rows_of(fresh).to_pylist()[0]
+                table.delete(f"id = {at}")
+                model.pop(at, None)
+                table.merge([{"id": fresh, "v": "m", "n": 1}], on="id", when_matched=pp.Update({"v": "source.v"}))
+                model[fresh]["v"] = "m"
+        expected = sorted(model.values(), key=lambda row: row["id"])
+        assert sorted_rows(pp.Table.open(table.path)) == expected, number
+        assert pypaimon.read("t").sort_by("id").to_pylist() == expected, number
+        assert sorted(rust.sql("SELECT id, v, n FROM p.db.t"), key=lambda row: row["id"]) == expected, number
