@@ -211,6 +211,7 @@ class ChangeStream:
         most = taken.limits.max_snapshots
         if most is not None:
             last = min(reached.next + most - 1, reached.next + most if last is None else last)
+        newest: Snapshot | None = None
         for snapshot in self._history.following(reached, last):
             if bound is not None and self._is_beyond(snapshot, bound):
                 break
@@ -218,13 +219,13 @@ class ChangeStream:
                 break
             misfit = self._unreadable(snapshot)
             if misfit is not None:
-                if reached == position:
+                if newest is None and reached == position:
                     raise misfit
                 break
             if taken.limits.counts and not taken.take(*self._weight(snapshot)):
                 break
-            reached = reached.after(snapshot)
-        return reached
+            newest = snapshot
+        return reached if newest is None else reached.after(newest)
 
     def _weight(self, snapshot: Snapshot) -> tuple[int, int, int]:
         """The files, bytes and rows that a snapshot brings."""

@@ -317,11 +317,10 @@ class _Step:
 
     def _past(self, rows: _Rows) -> StreamPosition:
         """The position after the last rows of a snapshot or split."""
-        at = self._at(rows)
         state = self._of_state
-        if state is not None and at.reads_state and rows.split + 1 < len(state.splits):
-            return at.inside(rows.split + 1, 0, self._plan_of(rows.snapshot))
-        return at.after(self._snapshots[rows.snapshot])
+        if state is not None and rows.snapshot == self.start.next and rows.split + 1 < len(state.splits):
+            return self.start.inside(rows.split + 1, 0, self._plan_of(rows.snapshot))
+        return self.start.after(self._snapshots[rows.snapshot])
 
     def _inside(self, rows: _Rows, given: int) -> StreamPosition:
         return self._at(rows).inside(rows.split, given, self._plan_of(rows.snapshot))

@@ -197,11 +197,12 @@ class _ChangesPlanner(Planner):
     def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
         schema = entry_schema(frozenset({*self.columns, "kind"}))
         found = list(self.reader.each(manifests, schema.names))
-        entries = pa.Table.from_batches([batch.select(schema.names) for batch in found if batch.num_rows], schema)
+        entries = one_batch(pa.Table.from_batches(found, schema))  # filtered in one part: they are very many small ones
         snapshots = np.array([self._of_manifest[manifest.file_name] for manifest in manifests], np.int64)
         numbers = np.repeat(snapshots, [batch.num_rows for batch in found])
-        numbered = entries.append_column(_SNAPSHOT, from_numpy(numbers))
-        added = one_batch(numbered.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8()))))
+        added = entries.append_column(_SNAPSHOT, from_numpy(numbers))
+        if any(manifest.num_deleted_files for manifest in manifests):
+            added = added.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8())))
         return self.new_rows(added, self._between) if self.joins else added
 
     def files(self, entries: pa.RecordBatch) -> Files:

@@ -106,6 +106,11 @@ class Block:
     body: bytes | None
 
 
+_HEADERS, _MAX_HELD_BYTES = 4, 64 << 10
+"""Headers that are held, and the size of one at most: files of one writer differ only in what comes after them."""
+_last_headers: list[tuple[bytes, bytes, str]] = []
+
+
 class ContainerReader:
     """Reads a container file from its start, block by block, so that memory holds one block and not the file.
 
@@ -134,16 +139,9 @@ class ContainerReader:
         self._window_size = size if size <= WHOLE_FILE_BYTES else WINDOW_BYTES
         if size < len(MAGIC) or self._read(len(MAGIC), "magic") != MAGIC:
             raise CorruptFileError("not an Avro file", path=path, offset=0, field="magic")
-        meta = self._metadata()
-        # A field of another name would be passed over in silence.
-        if CHECKSUM in meta and meta[CHECKSUM] != _header_checksum(meta):
-            raise CorruptFileError("the header does not have its checksum", path=path, offset=4, field="header")
+        self.schema, self._codec = self._header()
         self._sync = self._read(SYNC_SIZE, "sync marker")
         self.header_size = self._at
-        if "avro.schema" not in meta:
-            raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema")
-        self.schema: bytes = meta["avro.schema"]
-        self._codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
         self._decompress = decompressor(self._codec, path)
 
     def blocks(self, wanted: Callable[[int, int], bool] | None = None) -> Iterator[Block]:
@@ -216,6 +214,23 @@ class ContainerReader:
 
     def _corrupt(self, message: str, offset: int, field: str) -> CorruptFileError:
         return CorruptFileError(message, path=self._path, offset=offset, field=field)
+
+    def _header(self) -> tuple[bytes, str]:
+        """The schema and the codec; of a header that was read before, without reading it again."""
+        for known, schema, codec in _last_headers:
+            if self._window.startswith(known):
+                self._at = len(known)
+                return schema, codec
+        meta = self._metadata()
+        # A field of another name would be passed over in silence.
+        if CHECKSUM in meta and meta[CHECKSUM] != _header_checksum(meta):
+            raise CorruptFileError("the header does not have its checksum", path=self._path, offset=4, field="header")
+        if "avro.schema" not in meta:
+            raise CorruptFileError("the header has no schema", path=self._path, offset=4, field="avro.schema")
+        schema, codec = meta["avro.schema"], meta.get("avro.codec", b"null").decode("ascii", "replace")
+        if not self._window_start and self._at <= _MAX_HELD_BYTES:
+            _last_headers[:] = [(self._window[: self._at], schema, codec), *_last_headers[: _HEADERS - 1]]
+        return schema, codec
 
     def _metadata(self) -> Mapping[str, bytes]:
         meta: dict[str, bytes] = {}
