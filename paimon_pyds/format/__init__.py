@@ -341,7 +341,7 @@ class FileFormat:
         """An encoder of files of few rows; None where the format has none. Raises as `open_writer`."""
         if not self.traits.small_file:
             return None
-        stored = stored_fields(fields)
+        stored = _written(fields)
         encoder: SmallFileEncoder = _loaded(f"{self.name}.small_encoder.SmallFileEncoder")(stored, options)
         if stored is not fields:
             encoder = _loaded("vectors.VectorEncoder")(encoder, fields)
@@ -349,7 +349,7 @@ class FileFormat:
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""
-        _loaded(self._writer).check(stored_fields(fields), options)
+        _loaded(self._writer).check(_written(fields), options)
 
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
@@ -360,11 +360,21 @@ class FileFormat:
             OptionError: a value that does not parse.
             UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
         """
-        stored = stored_fields(fields)
+        stored = _written(fields)
         writer: FormatWriter = _loaded(self._writer)(io, path, stored, options)
         if stored is not fields:
             writer = _loaded("vectors.VectorWriter")(writer, fields)
         return writer
+
+
+def _written(fields: Sequence[DataField]) -> Sequence[DataField]:
+    """The columns as new files hold them. Raises UnsupportedError: a BLOB column."""
+    blob = next((column.name for column in fields if has_kind(column.type, Kind.BLOB)), None)
+    if blob is not None:
+        raise UnsupportedError(
+            f"column {blob}: columns of type BLOB are not written here", hint="use Java Paimon or pypaimon"
+        )
+    return stored_fields(fields)
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,23 +19,27 @@ from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.split import FileBounds, PlannedFile
 
-ROW_GROUP, ANCHOR, SUPPLIED = "row_group", "anchor", "supplied_columns"
+ROW_GROUP, ANCHOR, SUPPLIED, SHARED = "row_group", "anchor", "supplied_columns", "shared_columns"
 """Columns of manifest entries that `with_row_groups` adds."""
-_BLOBS = ".blob"
-"""How names of files end that hold a BLOB column."""
-_VECTORS = ".vector."
-"""What names of files have in them that hold VECTOR columns alone."""
+_BLOB = ".blob"
+_APART = r"\.blob$|\.vector\."
+"""What names of files have in them that hold BLOB or VECTOR columns apart from the others."""
+
+
+def is_blob_file(name: str) -> bool:
+    """Whether a file holds values of a BLOB column."""
+    return name.endswith(_BLOB)
 
 
 def with_row_groups(
     entries: pa.RecordBatch, table_fields: Sequence[DataField], fields_of: Callable[[int], Sequence[DataField]]
 ) -> pa.RecordBatch:
-    """Manifest entries of a table of data evolution, with the columns `ROW_GROUP`, `ANCHOR` and `SUPPLIED`.
+    """Manifest entries of a table of data evolution, with the columns `ROW_GROUP`, `ANCHOR`, `SUPPLIED` and `SHARED`.
 
-    ``ROW_GROUP`` numbers the files that hold the same rows. Of each group one file is the ``ANCHOR``: deletion vectors
-    name it. ``SUPPLIED`` are the ids of the table's columns that are read from a file; NULL in files that are alone,
-    from which all are read. Columns that no file of a group has count as the anchor's. Files of BLOB columns are
-    left out: columns of that type are refused.
+    ``ROW_GROUP`` numbers the files that hold the same rows, or some of them: files of BLOB and VECTOR columns may hold
+    a part. Of each group one file is the ``ANCHOR``: deletion vectors name it. ``SUPPLIED`` are the ids of the table's
+    columns that are read from a file alone; NULL in files that are alone, from which all are read. Columns that no file
+    of a group has count as the anchor's. ``SHARED`` are the ids of those columns that are read from a file and others.
 
     Args:
         entries: the live entries of whole partitions, with the columns `PLACE_COLUMNS`.
@@ -44,48 +49,90 @@ def with_row_groups(
     Raises:
         CorruptFileError: files of one group do not hold the same rows.
     """
-    blobs = pc.ends_with(entries.column("file_name"), _BLOBS)
-    if pc.any(blobs).as_py():
-        entries = pc.filter(entries, pc.invert(blobs))
+    apart = is_apart(entries)
     groups = row_groups(entries)
-    anchors = np.ones(entries.num_rows, np.bool_)
+    anchors = ~apart
     supplied: list[Sequence[int] | None] = [None] * entries.num_rows
-    several = np.flatnonzero(np.bincount(groups)[groups] > 1) if len(groups) else groups
+    shared: list[Sequence[int]] = [()] * entries.num_rows
+    several = np.flatnonzero((np.bincount(groups)[groups] > 1) | apart) if len(groups) else groups
     if len(several):
         held = _ColumnsHeld(fields_of, [field.id for field in table_fields])
-        found, anchors[several] = _supplied(entries.take(from_numpy(several)), groups[several], held)
-        for place, ids in zip(several.tolist(), found, strict=True):
-            supplied[place] = ids
+        grouped = _Grouped(entries.take(from_numpy(several)), apart[several], held)
+        anchors[several] = False
+        for group in _by_group(groups[several], grouped.sequences):
+            anchor, sources = grouped.sources(group.tolist())
+            if anchor is not None:
+                anchors[several[anchor]] = True
+            for member, (own, common) in zip(group.tolist(), sources, strict=True):
+                supplied[several[member]], shared[several[member]] = own, common
     columns = (
         (ROW_GROUP, from_numpy(groups)),
         (ANCHOR, array(anchors, pa.bool_())),
         (SUPPLIED, array(supplied, pa.list_(pa.int32()))),
+        (SHARED, array(shared, pa.list_(pa.int32()))),
     )
     for name, column in columns:
         entries = entries.append_column(name, column)
     return entries
 
 
-def _supplied(entries: pa.RecordBatch, groups: Int64s, held: _ColumnsHeld) -> tuple[list[list[int]], Flags]:
-    """For each file of some groups the ids of the columns that are read from it, and whether it is the anchor."""
-    names, schema_ids, written = (entries.column(c).to_pylist() for c in ("file_name", "schema_id", "write_cols"))
-    sequences, start, rows = (to_numpy(entries.column(c)) for c in ("max_sequence_number", "first_row_id", "row_count"))
-    supplied: list[list[int]] = [[]] * len(names)
-    anchors = np.zeros(len(names), np.bool_)
+def is_apart(entries: pa.RecordBatch) -> Flags:
+    """Which entries are of files that hold BLOB or VECTOR columns apart from the others."""
+    return is_true(pc.match_substring_regex(entries.column("file_name"), _APART))
+
+
+def _by_group(groups: Int64s, sequences: Int64s) -> list[Int64s]:
+    """The places of each group's files, the newest first."""
     order = np.lexsort((-sequences, groups))  # stable: files with equal numbers stay in the manifests' order
-    for group in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-        if (start[group] != start[group[0]]).any() or (rows[group] != rows[group[0]]).any():
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+class _Grouped:
+    """The files of groups. ``apart``: which of them hold BLOB or VECTOR columns."""
+
+    def __init__(self, entries: pa.RecordBatch, apart: Flags, held: _ColumnsHeld) -> None:
+        listed = (entries.column(c).to_pylist() for c in ("file_name", "schema_id", "write_cols"))
+        self.names, self._schema_ids, self._written = listed
+        numbers = (to_numpy(entries.column(c)) for c in ("max_sequence_number", "first_row_id", "row_count"))
+        self.sequences, self._start, self._rows = numbers
+        self._apart, self._held = apart, held
+
+    def sources(self, members: list[int]) -> tuple[int | None, Sequence[_Sources]]:
+        """The anchor of a group, if a file of it may be one; and of each file the columns that are read from it."""
+        whole = [i for i in members if not self._apart[i]]
+        first = whole[0] if whole else members[0]
+        begin, end = self._start[first], self._start[first] + self._rows[first]
+        covers = {i: bool(self._start[i] == begin and self._start[i] + self._rows[i] == end) for i in members}
+        inside = (begin <= self._start[i] and self._start[i] + self._rows[i] <= end for i in members)
+        if not all(covers[i] for i in whole) or (whole and not all(inside)):
+            names = ", ".join(self.names[i] for i in members[:4])
             raise CorruptFileError(
-                f"data files with overlapping row ids hold different rows: {', '.join(names[i] for i in group[:4])}",
-                field="_FIRST_ROW_ID",
+                f"data files with overlapping row ids hold different rows: {names}", field="_FIRST_ROW_ID"
             )
-        members = group.tolist()
-        anchor = min(members, key=lambda i: (_VECTORS in names[i], sequences[i], names[i]))
-        anchors[anchor] = True
-        kinds = tuple((schema_ids[i], None if written[i] is None else tuple(written[i])) for i in members)
-        for i, ids in zip(members, held.supplied(kinds, members.index(anchor)), strict=True):
-            supplied[i] = ids
-    return supplied, anchors
+        anchor = min(whole, key=lambda i: (self.sequences[i], self.names[i]), default=None)
+        kinds = tuple(
+            _Kind(
+                self._schema_ids[i],
+                None if self._written[i] is None else tuple(self._written[i]),
+                covers[i],
+                bool(self._apart[i]) and is_blob_file(self.names[i]),
+            )
+            for i in members
+        )
+        return anchor, self._held.sources(kinds, None if anchor is None else members.index(anchor))
+
+
+class _Kind(NamedTuple):
+    """What decides which columns are read from a file of a group."""
+
+    schema_id: int
+    names: tuple[str, ...] | None
+    covers: bool
+    is_blob: bool
+
+
+_Sources: TypeAlias = "tuple[list[int], list[int]]"
+"""The ids of the columns that are read from a file alone, and of those that are read from it and others."""
 
 
 class _ColumnsHeld:
@@ -94,21 +141,43 @@ class _ColumnsHeld:
     def __init__(self, fields_of: Callable[[int], Sequence[DataField]], wanted: Sequence[int]) -> None:
         self._fields_of = fields_of
         self._wanted = wanted
-        self._found: dict[object, list[list[int]]] = {}
+        self._found: dict[object, Sequence[_Sources]] = {}
 
-    def supplied(self, kinds: Sequence[tuple[int, tuple[str, ...] | None]], anchor: int) -> list[list[int]]:
-        """For each file of a group, the newest first, the ids of the columns that are read from it."""
+    def sources(self, kinds: tuple[_Kind, ...], anchor: int | None) -> Sequence[_Sources]:
+        """For each file of a group, the newest first, the columns that are read from it."""
         key = kinds, anchor
         if key not in self._found:
-            left = dict.fromkeys(self._wanted)
-            found: list[list[int]] = []
-            for schema_id, names in kinds:
-                held = {f.id for f in self._fields_of(schema_id) if names is None or f.name in names}
-                found.append([id_ for id_ in left if id_ in held])
-                left = dict.fromkeys(id_ for id_ in left if id_ not in held)
-            found[anchor] += left
-            self._found[key] = found
+            self._found[key] = self._sources(kinds, anchor)
         return self._found[key]
+
+    def _sources(self, kinds: tuple[_Kind, ...], anchor: int | None) -> Sequence[_Sources]:
+        held = [
+            {f.id for f in self._fields_of(kind.schema_id) if kind.names is None or f.name in kind.names}
+            for kind in kinds
+        ]
+        found: list[_Sources] = [([], []) for _ in kinds]
+        for id_ in self._wanted:
+            having = [i for i, ids in enumerate(held) if id_ in ids]
+            if blobs := [i for i in having if kinds[i].is_blob]:
+                having = blobs  # a row may have its value in any of them
+            elif whole := next((n for n, i in enumerate(having) if kinds[i].covers), None):
+                having = having[: whole + 1]
+            elif having and kinds[having[0]].covers:
+                having = having[:1]
+            if len(having) == 1 and kinds[having[0]].covers and not blobs:
+                found[having[0]][0].append(id_)
+            elif having:
+                for i in having:
+                    found[i][1].append(id_)
+            elif anchor is not None:
+                found[anchor][0].append(id_)
+        return found
+
+
+class _Member(NamedTuple):
+    file: PlannedFile
+    own: list[int]
+    shared: list[int]
 
 
 def joined_files(
@@ -122,23 +191,51 @@ def joined_files(
     if supplied.null_count == len(supplied):
         yield from files
         return
-    parts: dict[int, list[PlannedFile]] = {}
+    groups: dict[int, list[_Member]] = {}
     places: list[tuple[PlannedFile, int | None]] = []
-    columns = (supplied.to_pylist(), entries.column(ROW_GROUP).to_pylist(), entries.column(ANCHOR).to_pylist())
-    for file, ids, group, anchor in zip(files, *columns, strict=True):
-        if ids is None:
+    columns = (entries.column(name).to_pylist() for name in (SUPPLIED, SHARED, ROW_GROUP, ANCHOR))
+    for file, own, shared, group, anchor in zip(files, *columns, strict=True):
+        if own is None:
             places.append((file, None))
             continue
         if anchor:
             places.append((file, group))
-        wanted = set(ids)
-        held = file.write_cols
-        names = tuple(
-            f.name for f in spec_fields(file.schema_id) if f.id in wanted and (held is None or f.name in held)
-        )
-        parts.setdefault(group, []).append(file._replace(write_cols=tuple(names), deletion=None))
+        groups.setdefault(group, []).append(_Member(file, own, shared))
+    anchored = {group for _, group in places}
+    for group, members in groups.items():
+        if group not in anchored:
+            raise CorruptFileError("no file has the rows that its columns belong to", path=members[0].file.path)
     for file, group in places:
-        yield file if group is None else _joined_file(file, parts[group])
+        yield file if group is None else _joined_file(file, _parts(file, groups[group], spec_fields))
+
+
+def _parts(
+    anchor: PlannedFile, members: Sequence[_Member], spec_fields: Callable[[int], Sequence[DataField]]
+) -> list[PlannedFile]:
+    """The parts of a group: each file with its own columns, and columns of several files as a part of these files."""
+    found = [_holding(member.file, member.own, spec_fields) for member in members]
+    by_files: dict[tuple[int, ...], list[int]] = {}
+    for id_ in dict.fromkeys(id_ for member in members for id_ in member.shared):
+        by_files.setdefault(tuple(i for i, member in enumerate(members) if id_ in member.shared), []).append(id_)
+    for numbers, ids in by_files.items():
+        several = sorted((members[i].file for i in numbers), key=lambda file: -(file.sequence_number or 0))
+        newest = _holding(several[0], ids, spec_fields)
+        found.append(
+            newest._replace(
+                size=sum(file.size for file in several),
+                row_count=anchor.row_count,
+                first_row_id=anchor.first_row_id,
+                parts=tuple(_holding(file, ids, spec_fields) for file in several),
+            )
+        )
+    return found
+
+
+def _holding(file: PlannedFile, ids: Sequence[int], spec_fields: Callable[[int], Sequence[DataField]]) -> PlannedFile:
+    """A file of which these columns are read."""
+    held = file.write_cols
+    names = (f.name for f in spec_fields(file.schema_id) if f.id in ids and (held is None or f.name in held))
+    return file._replace(write_cols=tuple(names), deletion=None)
 
 
 def _joined_file(anchor: PlannedFile, parts: Sequence[PlannedFile]) -> PlannedFile:

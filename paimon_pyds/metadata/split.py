@@ -158,7 +158,7 @@ class PlannedFile(NamedTuple):
             these count.
         parts: the files that hold its columns, where these are several (`metadata.column_files`): its path is that of
             the one that deletion vectors name, its size that of all; ``write_cols`` of each part are the columns that
-            are read from it.
+            are read from it. See `is_joined`.
     """
 
     path: str
@@ -217,10 +217,22 @@ class PlannedFile(NamedTuple):
         """The index container that its manifest entry holds, where that is known and there is one."""
         return None if self.bounds is None else self.bounds.embedded_index
 
+    def with_parts(self) -> Iterator[PlannedFile]:
+        """This file, its parts, and theirs."""
+        yield self
+        for part in self.parts:
+            yield from part.with_parts()
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether its rows are joined from `parts` with different columns. A part may have parts itself: files of some
+        of the rows, the newest of which has a row's values."""
+        return bool(self.parts) and self.write_cols is None
+
     @property
     def has_index(self) -> bool:
         """Whether it has an index, as far as is known."""
-        if self.parts:
+        if self.is_joined:
             return any(part.has_index for part in self.parts)
         return self.index_path is not None or self.embedded_index is not None
 
@@ -487,7 +499,7 @@ class ReadSpec:
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema; those of several under their joined
         names."""
-        if file.parts:
+        if file.is_joined:
             return self.joined(file).fields
         fields, held = self.schemas[file.schema_id], file.write_cols
         return fields if held is None else tuple(f for f in fields if f.name in held)

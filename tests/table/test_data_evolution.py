@@ -57,11 +57,3 @@ def test_what_takes_files_for_whole_rows_is_refused_by_name(table: pp.Table, cal
 @pytest.mark.parametrize("call", WORKS.values(), ids=WORKS)
 def test_all_else_works(table: pp.Table, call: Callable[[pp.Table], Any]) -> None:
     call(table)
-
-
-def test_the_schema_of_a_blob_says_what_reads_it(table: pp.Table) -> None:
-    if any("BLOB" in str(field.type) for field in table.schema.fields):
-        with pytest.raises(
-            UnsupportedError, match="columns of type BLOB are not supported — use Java Paimon or pypaimon"
-        ):
-            _ = table.arrow_schema

@@ -36,6 +36,7 @@ _NO_ROWS = (
     "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
     "maintenance.remove_orphan_files and maintenance.verify work here"
 )
+_NO_BLOBS = "write its rows with Java Paimon or pypaimon"
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"
 _NO_COMPACT = "writes of append tables are not followed by a compaction, and all others wait for theirs"
@@ -122,27 +123,28 @@ _FILES = (
     _i("variant.shredding.maxInferBufferRow", _N, "4096", "limit of shredding", "VARIANT columns are refused"),
     _i("variant.shredding.adaptive.maxInferBufferRow", _N, "256", "limit of shredding", "VARIANT columns are refused"),
     _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "limit of shredding", "VARIANT columns are refused"),
-    _r("blob-field", _S, None, "columns stored in blob files", "BLOB columns are not supported", immutable=True,
-       remedy=_NO_ROWS),
-    _r("blob-descriptor-field", _S, None, "columns of blob descriptors", "BLOB columns are not supported",
-       immutable=True, fallbacks=("blob.stored-descriptor-fields",), remedy=_NO_ROWS),
-    _i("blob-external-storage-field", _S, None, "columns stored outside the table", "BLOB columns are refused by name",
+    _r("blob-field", _S, None, "columns stored in blob files", "BLOB columns are read only", immutable=True, scope=_W,
+       remedy=_NO_BLOBS),
+    _r("blob-descriptor-field", _S, None, "columns of blob descriptors", "BLOB columns are read only",
+       immutable=True, fallbacks=("blob.stored-descriptor-fields",), scope=_W, remedy=_NO_BLOBS),
+    _i("blob-external-storage-field", _S, None, "columns stored outside the table", "BLOB columns are read only",
        immutable=True),
-    _i("blob-external-storage-path", _S, None, "the directory of these", "BLOB columns are refused by name",
+    _i("blob-external-storage-path", _S, None, "the directory of these", "BLOB columns are read only",
        immutable=True),
     _r("blob-view-field", _S, None, "columns of blob views", "BLOB columns are not supported", immutable=True,
        remedy=_NO_ROWS),
-    _i("blob-view.resolve.enabled", _B, "true", "resolve blob views", "BLOB columns are refused by name"),
-    _i("blob-as-descriptor", _B, "false", "read blobs as descriptors", "BLOB columns are refused by name"),
-    _i("blob.target-file-size", _M, None, "size of blob files", "BLOB columns are refused by name"),
-    _i("blob.split-by-file-size", _B, None, "splits by blob size", "BLOB columns are refused by name"),
-    _i("blob.copy-buffer-size", _M, "4 kb", "buffer for blobs", "BLOB columns are refused by name"),
-    _i("blob-write-null-on-missing-file", _B, "false", "missing blobs as NULL", "BLOB columns are refused by name"),
-    _i("blob-write-null-on-fetch-failure", _B, "false", "failing blobs as NULL", "BLOB columns are refused by name"),
-    _i("blob-compaction.enabled", _B, "false", "compact blob files", "only for BLOB columns"),
-    _r("vector-field", _S, None, "columns of vectors", "VECTOR columns are not supported"),
-    _r("vector.file.format", _S, None, "format of vector files", "VECTOR columns are not supported"),
-    _i("vector.target-file-size", _M, None, "size of vector files", "VECTOR columns are refused by name"),
+    _i("blob-view.resolve.enabled", _B, "true", "resolve blob views", "BLOB columns are read only"),
+    _h("blob-as-descriptor", _B, "false", "read blobs as descriptors"),
+    _i("blob.target-file-size", _M, None, "size of blob files", "BLOB columns are read only"),
+    _i("blob.split-by-file-size", _B, None, "splits by blob size", _TUNING),
+    _i("blob.copy-buffer-size", _M, "4 kb", "buffer for blobs", "BLOB columns are read only"),
+    _i("blob-write-null-on-missing-file", _B, "false", "missing blobs as NULL", "BLOB columns are read only"),
+    _i("blob-write-null-on-fetch-failure", _B, "false", "failing blobs as NULL", "BLOB columns are read only"),
+    _i("blob-compaction.enabled", _B, "false", "compact blob files", "BLOB columns are read only"),
+    _i("vector-field", _S, None, "columns of vectors", "the schema says which columns are vectors"),
+    _r("vector.file.format", _S, None, "format of vector files", "vectors in files of their own are read only",
+       scope=_W, remedy="write its rows with Java Paimon or pypaimon, or remove the option"),
+    _i("vector.target-file-size", _M, None, "size of vector files", "vectors in files of their own are read only"),
 )  # fmt: skip
 
 _DELETION = (

@@ -29,7 +29,7 @@ _ARROW_ATOMS: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(), Kind.TINYINT: pa.int8(), Kind.SMALLINT: pa.int16(), Kind.INT: pa.int32(),
     Kind.BIGINT: pa.int64(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(), Kind.CHAR: pa.string(),
     Kind.VARCHAR: pa.string(), Kind.BINARY: pa.binary(), Kind.VARBINARY: pa.binary(), Kind.DATE: pa.date32(),
-    Kind.TIME: pa.time32("ms"),
+    Kind.TIME: pa.time32("ms"), Kind.BLOB: pa.large_binary(),
 }  # fmt: skip
 
 
@@ -62,10 +62,9 @@ def arrow_type(type_: DataType) -> pa.DataType:
             return pa.decimal128(type_.precision, type_.scale)
         if type_.kind in TIMESTAMP_KINDS:
             return pa.timestamp(timestamp_unit(type_), "UTC" if type_.kind is Kind.TIMESTAMP_LTZ else None)
-    blob = type_.kind is Kind.BLOB  # in tables of data evolution only, no column of which can be read
     raise UnsupportedError(
         f"columns of type {type_.name} are not supported",
-        hint="use Java Paimon or pypaimon" if blob else "read the other columns with columns=…, or use Java Paimon",
+        hint="read the other columns with columns=…, or use Java Paimon",
     )
 
 

@@ -20,15 +20,19 @@ from pyroaring import BitMap
 from paimon_pyds import format as formats
 from paimon_pyds.base.arrays import array, is_true, one_array, pc, scalar, to_numpy
 from paimon_pyds.base.cache import cached_property
+from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
-from paimon_pyds.base.types import DataField, arrow_schema, arrow_type
+from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
 from paimon_pyds.engine.read.joined_reader import JoinedReader
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
+from paimon_pyds.engine.read.ranges_reader import RangesReader
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import FiltersRows, FormatReader, ReadCounters
+from paimon_pyds.format import FiltersRows, FormatReader, ReadCounters, has_kind
 from paimon_pyds.format.batches import no_columns
+from paimon_pyds.format.blob.reader import BlobReader, BlobSource
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
+from paimon_pyds.metadata.column_files import is_blob_file
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.metadata.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.sql.predicate.exact import matches
@@ -109,6 +113,10 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
         StorageError: it can't be read.
     """
     counters = ReadCounters() if counters is None else counters
+    if file.parts and not file.is_joined:
+        with closing(_reader_of_ranges(spec, file, counters)) as ranged:
+            yield ranged
+        return
     if file.parts:
         with closing(JoinedReader(file, spec.joined(file), partial(open_data_file, spec, counters=counters))) as joined:
             yield joined
@@ -130,6 +138,19 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
         forget(spec.io, file.path)
         error.path = error.path or file.path
         raise
+
+
+def _reader_of_ranges(spec: ReadSpec, file: PlannedFile, counters: ReadCounters) -> FormatReader:
+    """A reader of columns that several files hold, each for some of the rows."""
+    begin = file.first_row_id or 0
+    if not is_blob_file(file.path):
+        return RangesReader(file, spec.fields_of, partial(open_data_file, spec, counters=counters))
+    sources = [
+        BlobSource(part.path, part.size, (part.first_row_id or 0) - begin, part.row_count, part.sequence_number or 0)
+        for part in file.parts
+    ]
+    descriptors = TableOptions(spec.options or {}).get("blob-as-descriptor")
+    return BlobReader(spec.io, sources, file.row_count, counters, spec.hints(file), as_descriptors=bool(descriptors))
 
 
 def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
@@ -199,16 +220,24 @@ class FileReading:
             for part in _growing_parts(window, self.file.row_count, limit):
                 read = (
                     self._in_two_passes
-                    if twice and part.count(self.file.row_count) > _ONE_PASS_ROWS
+                    if twice and (self._reads_late or part.count(self.file.row_count) > _ONE_PASS_ROWS)
                     else self._in_one_pass
                 )
                 yield from read(part, batch_rows)
+
+    @cached_property
+    def _reads_late(self) -> bool:
+        """Whether columns that the filter does not need may be so large that only those of survivors are read."""
+        return any(has_kind(field.type, Kind.BLOB) for field in self.output_only)
 
     def passes(self, selection: RowSelection) -> Iterator[tuple[RowSelection, bool]]:
         """The parts of a selection that are read one after the other, each with whether its filter columns are read
         first and its other columns for the survivors only.
         """
         rows = self.file.row_count
+        if self._reads_late:
+            yield selection, True
+            return
         if self.live.index_is_exact or selection.count(rows) <= _ONE_PASS_ROWS or isinstance(self.reader, FiltersRows):
             yield selection, False
             return

@@ -181,7 +181,7 @@ class LiveRows:
         for part in self.file.parts:
             ids = {field.id for field in self.spec.fields_of(part)}
             fields = tuple(field for field in self.spec.filter_fields if field.id in ids)
-            if fields:
+            if fields and not part.parts:
                 found.append(LiveRows(replace(self.spec, filter_fields=fields), part))
         return found
 

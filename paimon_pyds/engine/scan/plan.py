@@ -31,7 +31,7 @@ from paimon_pyds.engine.scan.planned_files import (
     renewed_files,
 )
 from paimon_pyds.engine.scan.prune import EmbeddedAnswers, clocked
-from paimon_pyds.engine.scan.request import ScanRequest
+from paimon_pyds.engine.scan.request import ScanRequest, check_blobs
 from paimon_pyds.engine.scan.result import BucketSkew, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.engine.scan.steps import PARTITIONS, buckets_of, keys_of, statistics_of, steps_of
 from paimon_pyds.engine.scan.travel import Additions, Difference
@@ -45,7 +45,7 @@ from paimon_pyds.keys.merge.files_to_merge import (
 )
 from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
-from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, joined_files, with_row_groups
+from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, is_apart, joined_files, with_row_groups
 from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -153,6 +153,7 @@ class Planner:
         schemas = {id_: self.fields_of(id_) for id_ in _schema_ids(files)}
         names = {field.name for field in request.fields}
         numbered = any(field.name in names and field in request.fields for field in KEY_VALUE_FIELDS)
+        check_blobs(self.schema, request.fields, request.options)
         return ReadSpec(
             io=self.store.io,
             schemas=with_key_values(schemas) if numbered else schemas,
@@ -288,7 +289,8 @@ class Planner:
         """
         grouped = with_row_groups(entries, self.schema.fields, self.fields_of)
         partial = grouped.filter(grouped.column("write_cols").is_valid())
-        changes = grouped.column(SUPPLIED).null_count < grouped.num_rows
+        of_whole = to_numpy(grouped.column(ROW_GROUP))[~is_apart(grouped)]
+        changes = len(np.unique(of_whole)) < len(of_whole)
         if partial.num_rows and not changes:
             before = between.snapshots[0].id - 1
             old = 0 if not before else self._next_row_id(before)
@@ -416,7 +418,7 @@ def _schema_ids(files: Files) -> set[int]:
     numbers = files.numbers("schema_id")
     if numbers is not None:
         return set(numbers.tolist())
-    return {part.schema_id for file in files.made for part in (file, *file.parts)}
+    return {part.schema_id for file in files.made for part in file.with_parts()}
 
 
 def _total(entries: pa.RecordBatch, column: str) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.engine.scan.travel import Incremental, TableState
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.format import has_kind
 from paimon_pyds.sql.predicate.tree import Predicate, root_columns
 
 if TYPE_CHECKING:
+    from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.sql.text.order import TopN
 
 
@@ -57,3 +62,17 @@ class ScanRequest:
     def limited(self, rows: int) -> int:
         """The rows of the result, given the number of rows that match the predicate."""
         return rows if self.row_limit is None else min(rows, self.row_limit)
+
+
+def check_blobs(schema: TableSchema, fields: Sequence[DataField], options: TableOptions) -> None:
+    """Refuse the bytes of BLOB columns of which data files hold references.
+    Raises UnsupportedError."""
+    if options.get("blob-as-descriptor"):
+        return
+    referring = comma_separated(str(options.get("blob-descriptor-field") or ""))
+    for field in fields:
+        if has_kind(field.type, Kind.BLOB) and (schema.primary_keys or field.name in referring):
+            raise UnsupportedError(
+                f"column {field.name} holds references to BLOBs, whose bytes a scan does not fetch",
+                hint="read it with options={'blob-as-descriptor': 'true'}, and each value by table.blob(value)",
+            )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from paimon_pyds.base.cache import ByIdentity
 from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.vectors import stored_fields
 
 
 class JoinedColumns(NamedTuple):
@@ -36,7 +37,7 @@ def _joined(schemas: Sequence[tuple[DataField, ...]], supplied: Sequence[tuple[s
     parts = []
     for fields, names in zip(schemas, supplied, strict=True):
         columns = []
-        for own in fields:
+        for own in stored_fields(fields):
             if own.name not in names:
                 continue
             name = own.name

@@ -137,14 +137,15 @@ def test_tables_of_java_are_readable_or_refused_by_name(name: str) -> None:
 REFUSED_FOR_READING = [
     ("type", "object-table"), ("type", "format-table"), ("chain-table.enabled", "true"), ("query-auth.enabled", "true"),
     ("scan.fallback-branch", "b"), ("map.storage-layout", "shared-shredding"),
-    ("fields.c0.map.storage-layout", "shared-shredding"), ("blob-field", "c0"), ("vector-field", "c0"),
+    ("fields.c0.map.storage-layout", "shared-shredding"), ("blob-view-field", "c0"),
     ("scan.mode", "compacted-full"), ("scan.bucket", "1"),
     ("scan.ignore-corrupt-files", "true"), ("scan.file-creation-time-millis", "1"),
-    ("postpone.merge-on-read", "true"), ("blob.stored-descriptor-fields", "c0"), ("manifest.format", "orc"),
+    ("postpone.merge-on-read", "true"), ("manifest.format", "orc"),
 ]  # fmt: skip
 REFUSED_FOR_WRITING = [
     ("data-file.external-paths.strategy", "round-robin"), ("commit.callbacks", "com.x.Y"),
     ("metadata.iceberg.storage", "table-location"), ("commit.strict-mode.last-safe-snapshot", "3"), ("bucket", "-2"),
+    ("blob-field", "c0"), ("blob.stored-descriptor-fields", "c0"), ("vector.file.format", "parquet"),
     ("bucket", "0"), ("file-index.lucene.columns", "c0"), ("type", "materialized-table"),
 ]  # fmt: skip
 
