@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import torch
 
     from paimon_pyds.engine.query.aggregates import Answers
-    from paimon_pyds.engine.query.answer import Answer
+    from paimon_pyds.engine.query.answer import Answer, Tally
     from paimon_pyds.engine.query.top_n_run import TopNQuery
     from paimon_pyds.engine.read import FileTrace
     from paimon_pyds.engine.scan.result import ScanPlan
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_ROWS = 65_536
 """Rows of a batch: large enough for arrays, small enough for memory with wide rows."""
+OTHER_BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
+"""The options that name another branch which partitions come from too."""
 SOON_ROWS = 100_000
 """Rows below which a scan of a local table ends too soon to show progress."""
 
@@ -86,8 +88,8 @@ class Scan(RowStream):
     """
 
     _INTERNAL: ClassVar[frozenset[str]] = frozenset({
-        "analyzed_rows", "empty", "field", "ordered", "plan_with_bounds", "request", "root", "selecting",
-        "top_n_query", "top_rows", "used_fields", "where_bound",
+        "analyzed_rows", "check_alone", "empty", "field", "has_two_branches", "ordered", "parts", "plan_with_bounds",
+        "request", "root", "schemas", "selecting", "top_n_query", "top_rows", "used_fields", "where_bound",
     })  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - named arguments that users type
@@ -109,6 +111,7 @@ class Scan(RowStream):
         branch = given.pop("branch", store.branch)
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
+        of_both = dict(given)
         zone = zone_given(given) or default_zone()
         read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
         with store.newest_ahead():
@@ -140,6 +143,30 @@ class Scan(RowStream):
         predicate = self._bound(where)
         order = None if top_n is None else self._checked_order(top_n)
         self.request = replace(self.request, predicate=predicate, top_n=order)
+        self._beside = self._other_branch(of_both) if any(map(self.options.get, OTHER_BRANCHES)) else None
+
+    def _other_branch(self, given: Mapping[str, str]) -> tuple[Scan, bool] | None:
+        """The scan of another branch that partitions come from too, and whether those that both have come from it; None
+        without one, or where it had no snapshot yet. ``given``: the options of this scan."""
+        from paimon_pyds.engine.scan.other_branch import ALONE, check_same_columns, options_there, other_branch
+
+        named = other_branch(self.options, self._store.branch)
+        if named is None:
+            return None
+        if self.between is not None:
+            raise UnsupportedError(
+                "what was added between two states can't be read where partitions come from two branches",
+                path=self.root,
+                hint=f"read one branch alone: options={ALONE}",
+            )
+        store, request = self._store.for_branch(named.name), self.request
+        check_same_columns(self.schema, store.latest_schema(), named.name)
+        options = options_there(self._store, store, given)
+        if options is None:
+            return None
+        columns = [*(field.name for field in request.fields), *request.metadata_columns]
+        other = Scan(store, where=request.predicate, columns=columns, options=options, batch_rows=self._batch_rows)
+        return other._but(predicate=request.predicate, limit=request.limit, top_n=request.top_n), named.wins
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):
@@ -191,7 +218,37 @@ class Scan(RowStream):
         clone = object.__new__(Scan)
         clone._store, clone._batch_rows = store or self._store, self._batch_rows
         clone.request = replace(self.request, **changed)
+        clone._beside = None
+        if self._beside is not None:
+            other, first = self._beside
+            clone._beside = other._but(None, **other._own_columns(changed)), first
         return clone
+
+    def _own_columns(self, changed: Mapping[str, Any]) -> dict[str, Any]:
+        """Changes of a scan of another branch, whose columns may have other ids and NULLs."""
+        if "fields" not in changed:
+            return dict(changed)
+        own = {field.name: field for field in self.schema.fields}
+        return {**changed, "fields": tuple(own.get(field.name, field) for field in changed["fields"])}
+
+    @property
+    def has_two_branches(self) -> bool:
+        """Whether partitions come from two branches."""
+        return self._beside is not None
+
+    @cached_property
+    def parts(self) -> tuple[Scan, ...]:
+        """The scans of one branch each that have the rows of this one: itself, unless partitions come from two."""
+        if self._beside is None:
+            return (self,)
+        from paimon_pyds.engine.scan.other_branch import partitions_with_files
+
+        own = self._but()
+        own._beside = None
+        other, wins = self._beside
+        first, second = (other, own) if wins else (own, other)
+        (known, rest) = (partitions_with_files(part._store, part.request) for part in (first, second))
+        return (first, second._but(partitions=rest - known)) if rest - known else (first,)
 
     @property
     def schema(self) -> TableSchema:
@@ -255,13 +312,29 @@ class Scan(RowStream):
     def _plan(self) -> ScanPlan:
         return self._planned(self.request)
 
+    def schemas(self) -> list[TableSchema]:
+        """All schemas of the branch."""
+        return self._store.schemas()
+
     def _planned(self, request: ScanRequest) -> ScanPlan:
+        self.check_alone("planned")
         with collection_paused():  # the modules of a first plan are many objects that stay
             from paimon_pyds.engine.scan.plan import plan_scan
 
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
         return plan_scan(self._store, request)
+
+    def check_alone(self, what: str) -> None:
+        """Raises UnsupportedError where partitions come from two branches; ``what`` can't be done with these."""
+        if self._beside is not None:
+            from paimon_pyds.engine.scan.other_branch import ALONE
+
+            raise UnsupportedError(
+                f"a scan whose partitions come from two branches can't be {what} as a whole",
+                path=self.root,
+                hint=f"scan this branch alone with options={ALONE}, and {self._beside[0]._store.branch!r} by its name",
+            )
 
     def _warn_of_vectors(self) -> None:
         from paimon_pyds.engine.scan.planned_files import has_stray_vectors
@@ -276,7 +349,7 @@ class Scan(RowStream):
 
     def analyzed_rows(self) -> int | None:
         """The rows of a table with a primary key without a filter; None where no statistics count just these."""
-        if self.snapshot is None or self.snapshot.statistics is None:
+        if self.snapshot is None or self.snapshot.statistics is None or self.request.partitions is not None:
             return None
         from paimon_pyds.engine.scan.analyzed import analyzed_rows
 
@@ -307,6 +380,9 @@ class Scan(RowStream):
         if self.request.top_n is not None:
             yield from self.top_rows(on_file=on_file).value.to_batches(max_chunksize=self._batch_rows)
             return
+        if self._beside is not None:
+            yield from self._batches_of_parts(on_file, hold)
+            return
         from paimon_pyds.engine.read import read_splits
 
         plan = self.plan()
@@ -315,6 +391,17 @@ class Scan(RowStream):
         if hold and spec.predicate is Const.TRUE:  # all that is decoded stays
             spec = replace(spec, batch_bytes=HELD_BATCH_BYTES)
         yield from read_splits(spec, plan.files, self._batch_rows, limit=limit, threads=threads, on_file=on_file)
+
+    def _batches_of_parts(self, on_file: Callable[[FileTrace], None] | None, hold: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of one branch after those of the other, in the columns of this one."""
+        from paimon_pyds.engine.scan.other_branch import nullable_as
+
+        left, schema = self.request.row_limit, self.arrow_schema
+        for part in self.parts:
+            for batch in part._but(limit=left)._batches(on_file, hold=hold):
+                rows = nullable_as(batch, schema)
+                left = None if left is None else left - rows.num_rows
+                yield rows
 
     def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
         """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.
@@ -355,7 +442,7 @@ class Scan(RowStream):
     @shown("count")
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
-        if self.predicate is Const.TRUE:
+        if self.predicate is Const.TRUE and self._beside is None:
             live = self.analyzed_rows()
             live = self.plan().live_row_count if live is None else live
             if live is not None:
@@ -391,6 +478,7 @@ class Scan(RowStream):
         return rows is not None and rows < SOON_ROWS and not requests_at_once(self._store.io)
 
     def _explained(self, analyze: bool) -> Explanation:
+        self.check_alone("explained")
         scan = self._but(self._store.counted())
         explained = scan._explain(analyze)
         counts = scan._store.requests
@@ -453,6 +541,7 @@ class Scan(RowStream):
         """The plan with what metadata knows of its files, and of these columns in them."""
         from paimon_pyds.engine.scan.file_bounds import plan_with_bounds
 
+        self.check_alone("planned")
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
         return plan_with_bounds(self._store, self.request, fields)
@@ -476,7 +565,25 @@ class Scan(RowStream):
         tally = Tally(on_file)
         if self.predicate in (Const.FALSE, Const.UNKNOWN):
             return tally.answer(empty_table(self.arrow_schema))
+        if self._beside is not None:
+            return tally.answer(self._top_rows_of_parts(tally))
         return tally.answer(run_top_n(self.top_n_query(), tally))
+
+    def _top_rows_of_parts(self, tally: Tally) -> pa.Table:
+        """The best of the first rows of each branch."""
+        from paimon_pyds.engine.query.top_n_run import best_of, run_top_n
+        from paimon_pyds.engine.scan.other_branch import nullable_as
+
+        order, limit, names = self.request.top_n, self.request.row_limit, self.column_names
+        assert order is not None
+        assert limit is not None
+        keys = self._sorted_by(order)
+        wanted = self._but(fields=tuple(dict.fromkeys((*self.request.fields, *keys))))
+        schema, tables = wanted.arrow_schema, []
+        for part in wanted.parts:
+            batches = run_top_n(part.top_n_query(), tally).to_batches()
+            tables.append(pa.Table.from_batches([nullable_as(batch, schema) for batch in batches], schema))
+        return best_of(tables, order, keys, limit).select([*names])
 
     def _checked_order(self, top_n: str | TopN) -> TopN:
         from paimon_pyds.engine.query.top_n_run import check_order
@@ -490,7 +597,7 @@ class Scan(RowStream):
         """A batch of no rows with the result's schema."""
         from paimon_pyds.engine.read import empty_batch
 
-        return empty_batch(self.plan().spec)
+        return empty_batch(self.parts[0].plan().spec)
 
 
 def _resolve_columns(

@@ -541,7 +541,7 @@ class Table(RowStream):
 
         keys = present("keys", keys, "rows with the columns of the key")
         with shown("lookup"):
-            return lookup_rows(self._scan("lookup", scan, columns=columns), keys, self._store.schemas)
+            return lookup_rows(self._scan("lookup", scan, columns=columns), keys)
 
     def blob(self, descriptor: bytes) -> Blob:
         """A value of a BLOB column, to be read in parts.

@@ -195,13 +195,14 @@ class Maintenance(Namespace):
             UnsupportedError: columns of that type have no statistics, or the table can't be written to.
             CommitConflictError: the schema was changed meanwhile, or the snapshot rolled back, again and again.
         """
+        from paimon_pyds.engine.scan.other_branch import ALONE
         from paimon_pyds.ops.maintenance.analyze import analyze
 
         with shown("analyze", progress):
             names = None if columns is None else texts("columns", columns)
             found, snapshot = analyze(
                 self._store,
-                lambda: self._table.scan(options={"scan.mode": "latest-full"}),
+                lambda: self._table.scan(options={"scan.mode": "latest-full", **ALONE}),
                 names,
                 option_texts(options),
                 dry_run=dry_run,

@@ -67,7 +67,8 @@ def _without_trace(error: PaimonError) -> PaimonError:
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
     }
-    error.__class__ = type(kind.__name__, (kind,), members)
+    swallowed = issubclass(kind, NotImplementedError)  # Spark reads nothing, and says nothing, where planning raises it
+    error.__class__ = type(kind.__name__, (PaimonError if swallowed else kind,), members)
     error.__context__ = None
     return error.with_traceback(None)
 

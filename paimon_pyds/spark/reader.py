@@ -41,15 +41,28 @@ _PLANS = ByteLimitedCache(64 << 20)
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]
-    """What one task reads: a split, and how many rows of it at most."""
+    """What one task reads: splits, and how many rows of them at most."""
 
-    def __init__(self, split: Split, limit: int | None) -> None:
-        super().__init__(len(split.files))
-        self.split = split
+    def __init__(self, splits: Sequence[Split], limit: int | None) -> None:
+        super().__init__(sum(len(split.files) for split in splits))
+        self.splits = tuple(splits)
         self.limit = limit
 
     def __repr__(self) -> str:
-        return f"SplitPartition({len(self.split.files)} files, {self.split.row_count} rows)"
+        rows = sum(split.row_count for split in self.splits)
+        return f"SplitPartition({self.value} files, {rows} rows)"
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of its splits, one after the other."""
+        from paimon_pyds.engine.read import read_split
+
+        left = self.limit
+        for split in self.splits:
+            for batch in read_split(split, BATCH_ROWS, limit=left):
+                left = None if left is None else left - batch.num_rows
+                yield batch
+            if left == 0:
+                return
 
 
 class TopNPartition(InputPartition):  # type: ignore[misc]
@@ -118,11 +131,14 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
         if self._options.top_n is not None:
             query = scan.top_n_query()
             return [TopNPartition(query)] if query.n and query.files else []
-        plan = planned(self._state, scan)
         limit = scan.request.row_limit
-        if limit == 0 or not plan.files:
+        if limit == 0:
             return []
-        return [SplitPartition(split, limit) for split in _packed(plan, limit, self._options)]
+        plans = [planned(self._state, part) if part is scan else part.plan() for part in scan.parts]
+        splits = [split for plan in plans if plan.files for split in _packed(plan, limit, self._options)]
+        if limit is not None:
+            return [SplitPartition(splits, limit)] if splits else []
+        return [SplitPartition([split], limit) for split in splits]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in exactly the schema that Spark wants. Runs in a task."""
@@ -146,11 +162,7 @@ def rows_of(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         from paimon_pyds.engine.query.top_n_run import run_top_n
 
         return iter(run_top_n(partition.query, Tally()).to_batches(max_chunksize=BATCH_ROWS))
-    if not isinstance(partition, SplitPartition):
-        return iter(())
-    from paimon_pyds.engine.read import read_split
-
-    return read_split(partition.split, BATCH_ROWS, limit=partition.limit)
+    return partition.rows() if isinstance(partition, SplitPartition) else iter(())
 
 
 class PaimonPushdownReader(PaimonReader):

@@ -59,8 +59,8 @@ class RefreshingPartition(InputPartition):  # type: ignore[misc]
     """The first partition of a plan, and what it takes to plan again in a task.
 
     ``planned``: what it reads of the planned snapshot; None when that has nothing to read. ``alone``: whether there are
-    no other partitions. ``snapshot``: the planned one; None when nothing had been committed. It is known by its
-    manifest list too: after a rollback its number may come again.
+    no other partitions. ``snapshot``: the planned one; None when nothing had been committed, or where rows of another
+    branch are among the planned ones. It is known by its manifest list too: after a rollback its number may come again.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class RefreshingReader(PaimonReader):
         """What the tasks read: one at least, which looks for newer snapshots."""
         first, *others = super().partitions() or [None]
         options = for_tasks(self._options, self._state.table._store)
-        planned = RefreshingPartition(first, not others, self._scan.snapshot, options, self._state.loaded)
+        snapshot = None if self._scan.has_two_branches and not others else self._scan.snapshot
+        planned = RefreshingPartition(first, not others, snapshot, options, self._state.loaded)
         return [planned, *others]
 
     def _rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

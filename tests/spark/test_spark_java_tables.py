@@ -11,6 +11,7 @@ import paimon_pyds as pp
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
 from support.fixtures import requires_shared, table_path
+from support.v2_fixtures import v2_table
 
 pytestmark = [pytest.mark.spark, requires_shared]
 
@@ -45,3 +46,15 @@ def test_a_variant_column_is_refused_by_name_and_can_be_left_out(frames):
     assert frames.load(path, columns=",".join(others)).count() == pp.Table.open(path).count()
     few = frames.load(path, columns="id", filter="id > 3")
     assert few.count() == pp.Table.open(path).count("id > 3") == len(few.collect())
+
+
+def test_partitions_of_two_branches(frames):
+    """With scan.fallback-branch the plan of a query is of both."""
+    path = str(v2_table("fallback_branch"))
+    assert sorted(row["v"] for row in frames.load(path).collect()) == ["fb3", "main1", "main2"]
+    few = frames.load(path, filter="dt = 'd3'")
+    assert few.count() == 1
+    for options, count in (({"filter": "id = 5"}, 0), ({"filter": "dt > 'd1'"}, 2), ({"limit": "2"}, 2)):
+        assert frames.load(path, **options).count() == count
+    with pytest.raises(Exception, match="come from two branches can't be planned"):
+        frames.load(path, topn="dt, 1").collect()

@@ -59,9 +59,9 @@ _TABLE = (
     _i("scan.fallback-delta-branch", _S, None, "delta branch of a chain", "only for chain tables"),
     _r("query-auth.enabled", _B, "false", "row and column rules of a catalog", "the rules can't be enforced here"),
     _h("branch", _S, "main", "branch to read and write"),
-    _r("scan.fallback-branch", _S, None, "branch that stands in for missing partitions", "not supported"),
-    _i("scan.fallback-branch.read-fail-fast", _B, "false", "fail early in a fallback", "only with a fallback branch"),
-    _r("scan.primary-branch", _S, None, "branch whose partitions win", "not supported"),
+    _h("scan.fallback-branch", _S, None, "branch that partitions come from which this one has not"),
+    _i("scan.fallback-branch.read-fail-fast", _B, "false", "fail early in a fallback", "each error ends a read here"),
+    _h("scan.primary-branch", _S, None, "branch that partitions come from, unless it has not got them"),
     _r("map.storage-layout", _S, None, "layout of MAP columns in files", "shredded maps can't be read here",
        accepted=("default",)),
 )  # fmt: skip

@@ -49,11 +49,17 @@ class Answers:
     @shown("count")
     def count(self) -> Answer[int]:
         """How many rows there are."""
-        tally, unread, request = Tally(), _FilesToRead(), self._scan.request
-        known = self._scan.analyzed_rows()
+        tally, total = Tally(), 0
+        for part in self._scan.parts:
+            total += self._counted(part, tally)
+        return tally.answer(self._scan.request.limited(total))
+
+    def _counted(self, scan: Scan, tally: Tally) -> int:
+        unread, request = _FilesToRead(), scan.request
+        known = scan.analyzed_rows()
         if known is not None:
-            return tally.answer(request.limited(known))
-        spec, files = self._open(())
+            return known
+        spec, files = self._open(scan, ())
         total = 0
 
         def ask(file: IndexedFile) -> tuple[IndexedFile, int | None]:
@@ -70,15 +76,19 @@ class Answers:
         left = None if request.row_limit is None else max(request.row_limit - total, 0)
         if left != 0:
             total += sum(batch.num_rows for batch in unread.batches(spec, tally, limit=left))
-        return tally.answer(request.limited(total))
+        return total
 
     @shown("exists")
     def exists(self) -> Answer[bool]:
         """Whether there is a row at all. Files are visited one after the other, until one has a row."""
-        tally, unread = Tally(), _FilesToRead()
+        tally = Tally()
         if self._scan.request.row_limit == 0:
             return tally.answer(False)
-        spec, files = self._open(())
+        return tally.answer(any(self._has_rows(part, tally) for part in self._scan.parts))
+
+    def _has_rows(self, scan: Scan, tally: Tally) -> bool:
+        unread = _FilesToRead()
+        spec, files = self._open(scan, ())
         for file in files:
             count = file.count()
             file.close()
@@ -87,9 +97,8 @@ class Answers:
                 continue
             tally.answered(file)
             if count:
-                return tally.answer(True)
-        found = any(batch.num_rows for batch in unread.batches(spec, tally, limit=1))
-        return tally.answer(found)
+                return True
+        return any(batch.num_rows for batch in unread.batches(spec, tally, limit=1))
 
     @shown("distinct")
     def distinct(self, column: str) -> Answer[pa.Table]:
@@ -126,9 +135,9 @@ class Answers:
         """The first rows in an order, such as ``"amount desc nulls last, 10"``: see `Table.scan`."""
         return self._scan.ordered(order).top_rows()
 
-    def _open(self, fields: tuple[DataField, ...]) -> tuple[ReadSpec, list[IndexedFile]]:
-        """How to read these columns, and the files of the scan."""
-        plan = self._scan.plan_with_bounds(fields)
+    def _open(self, scan: Scan, fields: tuple[DataField, ...]) -> tuple[ReadSpec, list[IndexedFile]]:
+        """How to read these columns, and the files of a scan."""
+        plan = scan.plan_with_bounds(fields)
         if plan.rows_in_doubt:
             check_row_counts(plan.spec, plan.files)
         spec = replace(plan.spec, fields=fields, metadata_columns=())
@@ -141,8 +150,13 @@ class Answers:
             for batch in self._scan.selecting((field,)).to_batches(on_file=tally.read):
                 fold.add(fold.of_values(batch.column(0)))
             return tally.answer(fold.result())
+        for part in self._scan.parts:
+            self._fold_part(part, part.field(field.name), fold, tally)
+        return tally.answer(fold.result())
+
+    def _fold_part(self, scan: Scan, field: DataField, fold: Fold, tally: Tally) -> None:
         unread = _FilesToRead()
-        spec, files = self._open((field,))
+        spec, files = self._open(scan, (field,))
 
         def ask(file: IndexedFile) -> tuple[IndexedFile, tuple[Any, ...] | None]:
             parts = _parts(file, field, fold)
@@ -166,7 +180,6 @@ class Answers:
         unread.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
         for batch in unread.batches(spec, tally):
             fold.add(fold.of_values(batch.column(0)))
-        return tally.answer(fold.result())
 
 
 def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] | None:

@@ -60,13 +60,12 @@ _HELD_BYTES = 64 << 20
 """Bytes of rows that later sections may have ready."""
 
 
-def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchema]]) -> pa.Table:
+def lookup_rows(scan: Scan, keys: Any) -> pa.Table:
     """The rows that a scan gives for some keys, in the order of the keys, whichever of them are given twice.
 
     Args:
         scan: the state of the table to look in, and the columns to return.
         keys: rows with the columns of the primary key and no other, as anything that can be appended; or values alone.
-        schemas: gives all schemas of the table.
 
     Raises:
         UnsupportedError: the table has no primary key, or what merging rows refuses.
@@ -85,14 +84,29 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
     firsts = order[np.append(True, ~again)] if len(order) else order  # equal keys keep the order they are in
     wanted = given.take(from_numpy(firsts))
     starts = range(0, len(firsts), KEYS_AT_ONCE)
-    parts = [_found(scan, SortedKeys(schema, wanted.slice(start, KEYS_AT_ONCE), schemas)) for start in starts]
+    parts = [
+        _found(part, SortedKeys(part.schema, wanted.slice(start, KEYS_AT_ONCE), part.schemas))
+        for part in scan.parts
+        for start in starts
+        if _has_same_key(part, schema)
+    ]
     if not parts:
         return empty_table(scan.arrow_schema)
-    found = pa.concat_tables(parts)
+    found = pa.concat_tables(part.cast(parts[0].schema) for part in parts)  # that of a branch may say NOT NULL
     rows = one_batch(found.select([*schema.primary_keys]))
     kept, numbers = matching(fields, wanted, rows)
     order = kept[np.argsort(firsts[numbers], kind="stable")]
-    return found.take(from_numpy(order)).select(range(len(scan.arrow_schema)))
+    return found.take(from_numpy(order)).select(range(len(scan.arrow_schema))).cast(scan.arrow_schema)
+
+
+def _has_same_key(part: Scan, schema: TableSchema) -> bool:
+    """Raises UnsupportedError where partitions come from a branch with another key."""
+    if part.schema.primary_keys != schema.primary_keys:
+        raise UnsupportedError(
+            "partitions come from another branch too, whose primary key is another one: keys can't be looked up",
+            hint="scan it with a filter",
+        )
+    return True
 
 
 def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:

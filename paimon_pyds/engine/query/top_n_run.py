@@ -94,6 +94,18 @@ def make_query(plan: ScanPlan, order: TopN, fields: tuple[DataField, ...], n: in
     return TopNQuery(plan.spec, files, fields, keys, n, len(plan.files) - len(files))
 
 
+def best_of(tables: Sequence[pa.Table], order: TopN, fields: Sequence[DataField], n: int) -> pa.Table:
+    """The first ``n`` rows of tables of the same columns in an order by ``fields``, which are among them."""
+    keys = tuple(SortKey(c, order_codec(f.type)) for c, f in zip(order.columns, fields, strict=True))
+    best, rows = BestRows(keys, n), pa.concat_tables(tables)
+    for number, batch in enumerate(batches := rows.to_batches()):
+        values = [key.codec.array(batch.column(field.name)) for key, field in zip(keys, fields, strict=True)]
+        best.add(values, number, np.arange(batch.num_rows))
+    numbers, positions = best.result()
+    starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    return rows.take(array(starts[numbers] + positions, pa.int64()))
+
+
 def run_top_n(query: TopNQuery, tally: Tally) -> pa.Table:
     """The rows in order, with the schema `result_schema(query.spec)`.
 

@@ -112,7 +112,7 @@ class Planner:
             rest is Const.TRUE and request.between is None and not self.schema.primary_keys and not request.explain
         )
         """Whether partitions decide the whole filter: statistics are not read then."""
-        self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
+        self.entry_filter = EntryFilter(self.schema, self.partition_predicate, request.partitions)
         self.reader = ManifestReader(store, on_disk=True)
         self.joins = bool(request.options.get("data-evolution.enabled"))
         """Whether columns of one row may be in several files."""
@@ -194,6 +194,7 @@ class Planner:
         self.clock = now
 
     def entries(self) -> pa.RecordBatch:
+        request = self.request
         if not self.request.explain and self.is_analyzed():
             from paimon_pyds.engine.scan.analyzed import nothing_matches  # few states are
 
@@ -212,8 +213,10 @@ class Planner:
             entries = self.read(kept)
         if len(kept) == len(manifests) and self.request.between is None and not self.joins:
             self.check_total(_total(entries, "row_count"))
+        if request.partitions is not None:
+            entries = entries.filter(from_numpy(self.entry_filter.mask(entries)))
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
-        if detail and self.request.explain:
+        if detail and request.explain and request.partitions is None:
             entries = self.seen_whole(manifests, entries)
         self.note("manifests" if detail else "table", entries, detail)
         return entries

@@ -29,6 +29,7 @@ class ScanRequest:
         read_optimized: read what compactions left on the highest level only, where rows have versions.
         least_level: the lowest level that is read of a table with a primary key; None as its options say.
         waiting: also files of rows that wait for their buckets (``bucket=-2``), which batch reads leave out.
+        partitions: read only these (arity + BinaryRow), of those that the predicate keeps; None for all of them.
         zone: the time zone of casts of columns that were given another type; None refuses those that depend on one.
         explain: note which step left out which file, and what indexes said.
     """
@@ -44,6 +45,7 @@ class ScanRequest:
     read_optimized: bool = False
     least_level: int | None = None
     waiting: bool = False
+    partitions: frozenset[bytes] | None = None
     zone: str | None = None
     explain: bool = False
 

@@ -311,7 +311,7 @@ def _snapshot_or_tag(store: TableStore, text: str) -> int | Snapshot:
 
 _NAMING = (*TIME_TRAVEL_OPTIONS, *_BETWEEN)
 _KEYS = ("scan.mode", *TIME_TRAVEL_OPTIONS, *INCREMENTAL_OPTIONS)
-_PRESENT = {name: key for key in _KEYS for name in (*OPTIONS[key].fallbacks, key)}
+STATE_NAMES = {name: key for key in _KEYS for name in (*OPTIONS[key].fallbacks, key)}
 """The options that name a state by their older names, and by their own, which win."""
 _OF_MODE = {
     "from-timestamp": ("scan.timestamp", "scan.timestamp-millis"),
@@ -347,7 +347,7 @@ def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     ``scan.mode=latest-full`` names the newest state. Older names of options become the present ones.
     Raises OptionError: two states, or a state that ``scan.mode`` does not go with.
     """
-    of_scan, of_table = _of_state(given), _of_state(stored)
+    of_scan, of_table = named_state(given), named_state(stored)
     names_state = "scan.mode" in of_scan or any(key in of_scan for key in _NAMING)
     chosen = of_scan if names_state else {**of_table, **of_scan}
     named = [key for key in _NAMING if key in chosen]
@@ -358,7 +358,7 @@ def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     if wanted is not None and named not in ([[key] for key in wanted] or [[]]):
         what = f"needs {' or '.join(wanted)}" if wanted else "reads the newest state"
         raise OptionError(f"scan.mode={mode} {what}{f', and {named[0]} is given' if named else ''}")
-    return {**{key: text for key, text in given.items() if key not in _PRESENT}, **chosen}
+    return {**{key: text for key, text in given.items() if key not in STATE_NAMES}, **chosen}
 
 
 def stored_state(store: TableStore, given: Mapping[str, str] | None = None) -> TableState:
@@ -376,6 +376,6 @@ def stored_state(store: TableStore, given: Mapping[str, str] | None = None) -> T
     return resolve_state(store, latest, options)
 
 
-def _of_state(options: Mapping[str, str]) -> dict[str, str]:
+def named_state(options: Mapping[str, str]) -> dict[str, str]:
     """The options that name a state, by their present names."""
-    return {key: options[name] for name, key in _PRESENT.items() if name in options}
+    return {key: options[name] for name, key in STATE_NAMES.items() if name in options}

@@ -25,6 +25,7 @@ from paimon_pyds.base.options import (
 from paimon_pyds.base.options.option import comma_separated, mapping, option_texts, refused_argument, text, texts
 from paimon_pyds.base.retry import Retry
 from paimon_pyds.base.types import DataField
+from paimon_pyds.engine.scan.other_branch import check_same_columns, other_branch
 from paimon_pyds.engine.scan.planned_files import deletion_files
 from paimon_pyds.errors import CommitError, OptionError
 from paimon_pyds.format import LEGACY_TYPE, holds_instants
@@ -116,6 +117,7 @@ def alter_table(
         new = _with_instants_option(store, new)
         _check_vectors(store, old, new)
         _check_levels(store, old, new)
+        _check_other_branch(store, old, new)
         validate_schema(new, old)
         made = None if store.publisher is None else store.publisher.alter(store, old, new)
         if made is not None:
@@ -164,6 +166,14 @@ def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> Non
             path=store.root,
             hint="compact the table first, with full=True: it drops them",
         )
+
+
+def _check_other_branch(store: TableStore, old: TableSchema, new: TableSchema) -> None:
+    """Raises OptionError where partitions would come from two other branches, BranchNotFoundError from one that is not
+    there, SchemaError from one with other columns."""
+    named = other_branch(TableOptions(new.options), store.branch)
+    if named is not None and named != other_branch(TableOptions(old.options), store.branch):
+        check_same_columns(new, store.for_branch(named.name).latest_schema(), named.name)
 
 
 def _check_levels(store: TableStore, old: TableSchema, new: TableSchema) -> None:

@@ -48,6 +48,8 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
             option.parse(value)
     check_known(key for key, value in options.items() if before is None or before.options.get(key) != value)
     _check_state(schema, options)
+    if before is None:
+        _check_no_branch(options)
     _check_buckets(schema, options)
     _check_column_options(schema, options)
     _check_upsert_key(schema, options.get("upsert-key"))
@@ -87,6 +89,14 @@ def _check_state(schema: TableSchema, options: TableOptions) -> None:
         )
     if options.get("branch") != "main":
         raise OptionError("a table can't store another branch", hint="open the branch by its name")
+
+
+def _check_no_branch(options: TableOptions) -> None:
+    for key in ("scan.fallback-branch", "scan.primary-branch"):
+        if str(options.get(key) or "").strip():
+            raise OptionError(
+                f"{key}={options[key]}: a new table has no branch", hint="create it, then alter the table"
+            )
 
 
 def check_new_fields(fields: Sequence[DataField], before: Sequence[DataField] = ()) -> None:

@@ -25,8 +25,9 @@ from paimon_pyds.base.text import Summary, summary_text
 from paimon_pyds.engine.commit.manifests import ManifestWriter
 from paimon_pyds.engine.commit.publisher import on_newest, removing_unfinished
 from paimon_pyds.engine.execution.live_files import live_of, partition_condition
+from paimon_pyds.engine.scan.other_branch import other_branch
 from paimon_pyds.engine.scan.planned_files import file_locations, index_file_paths
-from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
+from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.partition import partitions_meeting
 from paimon_pyds.metadata.paths import lies_below
@@ -110,9 +111,20 @@ def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSumm
     return replace(summary, seconds=time.monotonic() - started)
 
 
+def _check_alone(store: TableStore) -> None:
+    named = other_branch(TableOptions(store.latest_schema().options), store.branch)
+    if named is not None:
+        raise UnsupportedError(
+            f"partitions of this table come from branch {named.name!r} too, which a copy would not have",
+            path=store.root,
+            hint="unset scan.fallback-branch or scan.primary-branch, and clone each branch",
+        )
+
+
 def _cloned(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSummary:
     options = maintenance_options(store, None)
     check_readable(store.latest_schema())
+    _check_alone(store)
     snapshot, newest = _state(store, how)
     if lies_below(f"{target.root}/", [store.root]):
         raise OptionError("the copy would be inside of the table", path=target.root, hint="name another directory")

@@ -79,6 +79,7 @@ class AuditLog(RowStream):
     """
 
     def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:
+        scan.check_alone("read with the kinds of its rows")
         schema = scan.schema
         self._root, self._primary_keys = scan.root, schema.primary_keys
         self._kept_kinds = bool(schema.primary_keys)
