@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from paimon_pyds.base import types as types
     from paimon_pyds.base.progress import ProgressEvent as ProgressEvent
     from paimon_pyds.base.progress import show_progress as show_progress
+    from paimon_pyds.base.variant.encode import variant_array as variant_array
+    from paimon_pyds.base.variant.python import variant_values as variant_values
     from paimon_pyds.catalog import Catalog as Catalog
     from paimon_pyds.engine.rowlevel.clauses import Delete as Delete
     from paimon_pyds.engine.rowlevel.clauses import Insert as Insert
@@ -39,6 +41,8 @@ _WHERE = {
     "migrate": "paimon_pyds.ops.migration.migrate",
     "register": "paimon_pyds.spark.source",
     "show_progress": "paimon_pyds.base.progress",
+    "variant_array": "paimon_pyds.base.variant.encode",
+    "variant_values": "paimon_pyds.base.variant.python",
 }
 __all__ = sorted([*_WHERE, "__version__", "errors"])
 

@@ -19,6 +19,7 @@ from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.left_out import LeftOut, batches_with_left_out, find_left_out, with_left_out
 from paimon_pyds.base.progress import shown
 from paimon_pyds.base.python_values import LossyValueError, check_lossless
+from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.errors import ArgumentTypeError, SchemaError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -54,11 +55,15 @@ def row_count(data: Any) -> int | None:
     return len(data) if frame else None
 
 
-def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+def rows_of(data: Any, variants: Collection[str] = ()) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     """The schema of data, and its rows as record batches; no schema where there are no rows to take it from.
 
     A dictionary holds columns; one within a list or another iterable is a row. Parts of an iterable may differ in
     their schemas: the first one's is returned. Of a pandas index the levels that have a name are columns.
+
+    Args:
+        data: the rows.
+        variants: columns whose values may be any that VARIANT has, where they are Python's own.
 
     Raises:
         SchemaError: nothing that rows can be taken from, or values of several types in one column.
@@ -74,33 +79,33 @@ def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
         _check_polars(data)
     try:
         if library == "pandas" and hasattr(data, "columns"):
-            return rows_of(_from_pandas(_with_index(data)))
+            return rows_of(_from_pandas(_with_index(data), variants))
         if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
             reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
             return reader.schema, iter(reader)
         if hasattr(data, "__arrow_c_array__"):
             return rows_of(pa.record_batch(data))
         if isinstance(data, Mapping):
-            return rows_of(_from_columns(data))
+            return rows_of(_from_columns(data, variants))
         if isinstance(data, Sequence) and data and all(isinstance(row, Mapping) for row in data):
-            return rows_of(_from_rows(data))
+            return rows_of(_from_rows(data, variants))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise _refused(data, str(error)) from error
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-        return _from_parts(iter(data))
+        return _from_parts(iter(data), variants)
     raise _refused(data)
 
 
-def _from_parts(parts: Iterator[Any]) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+def _from_parts(parts: Iterator[Any], variants: Collection[str]) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     """Rows of parts that follow each other: each is data of its own, or a dictionary that is a row."""
-    tables = (rows_of(part) for part in _with_rows_gathered(parts))
+    tables = (rows_of(part, variants) for part in _with_rows_gathered(parts, variants))
     first = next(tables, None)
     if first is None:
         return None, iter(())
     return first[0], chain(first[1], chain.from_iterable(batches for _, batches in tables))
 
 
-def _with_rows_gathered(parts: Iterator[Any]) -> Iterator[Any]:
+def _with_rows_gathered(parts: Iterator[Any], variants: Collection[str]) -> Iterator[Any]:
     for part in parts:
         if isinstance(part, tuple | list) and part and isinstance(part[0], int | float | str | None):
             raise SchemaError("a row without names of columns", hint="rows are dictionaries, such as [{'id': 1}]")
@@ -113,21 +118,21 @@ def _with_rows_gathered(parts: Iterator[Any]) -> Iterator[Any]:
             (rows if isinstance(following, Mapping) else other).append(following)
             if other:
                 break
-        yield _from_rows(rows)
+        yield _from_rows(rows, variants)
         yield from other
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]], variants: Collection[str]) -> pa.Table:
     """A table of dictionaries; the columns are those of all of them, and NULL where one has none."""
     names = dict.fromkeys(chain.from_iterable(rows))
-    table = _from_columns({name: [row.get(name) for row in rows] for name in names})
+    table = _from_columns({name: [row.get(name) for row in rows] for name in names}, variants)
     if any(len(row) < len(names) for row in rows) and all(isinstance(name, str) for name in names):
         plain = pa.struct([(name, pa.null()) for name in names])  # members are noted already
         table = with_left_out(table, find_left_out(rows, plain))
     return table
 
 
-def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
+def _from_columns(columns: Mapping[str, Any], variants: Collection[str]) -> pa.Table:
     arrays = {}
     for name, values in columns.items():
         if name is None:
@@ -140,7 +145,7 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
                 f"a dictionary holds columns, and {name!r} is of {type(values).__name__}, not a list of values",
                 hint="give a list of dictionaries for rows",
             )
-        arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else _array(name, values)
+        arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else _array(name, values, variants)
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise SchemaError(
@@ -156,12 +161,20 @@ def _left_out_members(columns: Mapping[str, Any], arrays: Mapping[str, Any]) -> 
     """What values that are Python's own leave out of structs."""
     found: dict[tuple[str, ...], Any] = {}
     for name, values in columns.items():
-        if _are_objects(values):
+        if _are_objects(values) and not is_variant(arrays[str(name)].type):
             found |= find_left_out(values, arrays[str(name)].type, (str(name),))
     return found
 
 
-def _array(name: str, values: Any) -> pa.Array:
+def _array(name: str, values: Any, variants: Collection[str] = ()) -> pa.Array:
+    if str(name).casefold() in variants and _are_objects(values):
+        from paimon_pyds.base.variant.encode import variant_array  # few tables have such columns
+
+        try:
+            return variant_array(values)
+        except SchemaError as error:
+            error.message = f"column {name!r}: {error.message}"
+            raise
     try:
         return _as_arrow(values)
     except _NOT_ARROWS as error:
@@ -231,10 +244,16 @@ def _check_polars(frame: Any) -> None:
             )
 
 
-def _from_pandas(frame: Any) -> pa.Table:
+def _from_pandas(frame: Any, variants: Collection[str]) -> pa.Table:
     if not frame.columns.is_unique:
         twice = [*dict.fromkeys(frame.columns[frame.columns.duplicated()])]
         raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")
+    found = [name for name in frame.columns if str(name).casefold() in variants and _are_objects(frame[name])]
+    if found:
+        others = _from_pandas(frame.drop(columns=found), ())
+        for name in found:
+            others = others.append_column(str(name), _array(name, [_none_of(v) for v in frame[name]], variants))
+        return others
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for at, field in enumerate(table.schema):
@@ -246,6 +265,11 @@ def _from_pandas(frame: Any) -> pa.Table:
         raise _refused(frame, str(error)) from error
     columns = {str(name): frame.iloc[:, at] for at, name in enumerate(frame.columns)}
     return with_left_out(table, _left_out_members(columns, dict(zip(table.schema.names, table.columns, strict=True))))
+
+
+def _none_of(value: Any) -> Any:
+    """None for the NaN that pandas has in the place of missing objects."""
+    return None if isinstance(value, float) and value != value else value
 
 
 def _with_index(frame: Any) -> Any:

@@ -15,6 +15,8 @@ from paimon_pyds.base.options import TableOptions, check_appendable
 from paimon_pyds.base.options.option import mapping
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.model import variant_names
 from paimon_pyds.engine.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.engine.commit.earlier import EarlierCommits
 from paimon_pyds.engine.commit.key_hashes import OtherKeysError, with_hash_index
@@ -94,7 +96,7 @@ def _written(
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
     replacing = mode is not None and not (mode.dynamic and context.schema.partition_keys)
-    rows = _Rows(data, context if replacing else None)
+    rows = _Rows(data, context if replacing else None, context.schema.fields)
     try:
         if mode is not None and context.schema.crosses_partitions:
             try:
@@ -119,14 +121,15 @@ class _Rows:
     """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch. Where they
     replace others, by ``replacing``, their columns are looked at even if there is no row."""
 
-    def __init__(self, data: Any, replacing: WriteContext | None) -> None:
+    def __init__(self, data: Any, replacing: WriteContext | None, fields: Sequence[DataField]) -> None:
         self._data = data
+        self._variants = variant_names(fields)
         self._replacing = replacing
         self.taken = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         with phase("writing", rows=row_count(self._data)) as step:
-            schema, batches = rows_of(self._data)
+            schema, batches = rows_of(self._data, self._variants)
             if self._replacing is not None:
                 check_columns(schema, self._replacing)
             for batch in batches:
@@ -141,7 +144,7 @@ def _appended_by_key(
     """`append` to a table whose keys may be in any partition. ``first``: the table as the rows are made to fit it."""
     from paimon_pyds.engine.cross_partition.upsert import GatheredRows
 
-    rows = _Rows(data, None)
+    rows = _Rows(data, None, first.schema.fields)
     try:
         gathered = GatheredRows(first, rows)
     except SchemaError as error:

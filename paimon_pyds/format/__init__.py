@@ -95,6 +95,7 @@ class FormatTraits:
         bounds_digits: digits of a second's fraction up to which Java's statistics have bounds of timestamps.
         timestamp_digits: digits of a second's fraction that timestamps may have.
         has_clocks: instants may be stored by the clocks of the writer's zone (`is_legacy`).
+        holds_variant: columns may be of type VARIANT.
         ignores_nan: bounds in manifests are those of the files' own statistics, which ignore NaN.
         magic: the bytes that every file begins with.
         group: what is read of a file at least.
@@ -110,6 +111,7 @@ class FormatTraits:
     bounds_digits: int = 9
     timestamp_digits: int = 9
     has_clocks: bool = False
+    holds_variant: bool = False
     ignores_nan: bool = False
     magic: bytes = b""
     group: str = "file"
@@ -120,6 +122,7 @@ TRAITS: Mapping[str, FormatTraits] = {
     "parquet": FormatTraits(
         reads_windows=True,
         has_page_statistics=True,
+        holds_variant=True,
         counts_nested=False,
         bounds_digits=6,
         magic=b"PAR1",
@@ -341,6 +344,7 @@ class FileFormat:
         """An encoder of files of few rows; None where the format has none. Raises as `open_writer`."""
         if not self.traits.small_file:
             return None
+        self._check_types(fields)
         stored = _written(fields)
         encoder: SmallFileEncoder = _loaded(f"{self.name}.small_encoder.SmallFileEncoder")(stored, options)
         if stored is not fields:
@@ -349,6 +353,7 @@ class FileFormat:
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""
+        self._check_types(fields)
         _loaded(self._writer).check(_written(fields), options)
 
     def open_writer(
@@ -360,11 +365,20 @@ class FileFormat:
             OptionError: a value that does not parse.
             UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
         """
+        self._check_types(fields)
         stored = _written(fields)
         writer: FormatWriter = _loaded(self._writer)(io, path, stored, options)
         if stored is not fields:
             writer = _loaded("vectors.VectorWriter")(writer, fields)
         return writer
+
+    def _check_types(self, fields: Sequence[DataField]) -> None:
+        found = [f.name for f in fields if has_kind(f.type, Kind.VARIANT)] if not self.traits.holds_variant else ()
+        if found:
+            raise UnsupportedError(
+                f"column {found[0]}: {self.name} files hold no VARIANT, by Java Paimon neither",
+                hint="use file.format=parquet",
+            )
 
 
 def _written(fields: Sequence[DataField]) -> Sequence[DataField]:

@@ -25,7 +25,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import EMPTY_ROW, encode_row, encode_rows
 from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, is_system_name, scalar_to_internal
-from paimon_pyds.base.types.kinds import BINARY_KINDS, NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.base.types.kinds import BINARY_KINDS, TIMESTAMP_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.format import TRAITS, FormatTraits
 
@@ -121,7 +121,7 @@ class _Column:
     def __init__(self, field: DataField, mode: str, file_format: str) -> None:
         name, self.length = _parse_mode(mode, f"fields.{field.name}.stats-mode")
         kind = field.type.kind
-        nested = kind in NESTED_KINDS or kind in REFUSED_KINDS
+        nested = kind in UNORDERED_KINDS
         self.field = field
         traits = TRAITS[file_format]
         self.counts = name != "none" and (traits.counts_nested or not nested)
@@ -266,7 +266,7 @@ def measured(stats: ColumnStats, mode: str) -> ColumnStats:
 
 
 def _has_bounds(type_: DataType, traits: FormatTraits) -> bool:
-    if type_.kind in NESTED_KINDS or type_.kind in BINARY_KINDS or type_.kind in REFUSED_KINDS:
+    if type_.kind in BINARY_KINDS or type_.kind in UNORDERED_KINDS:
         return False
     if type_.kind in TIMESTAMP_KINDS and isinstance(type_, AtomicType):
         return (type_.precision or 0) <= traits.bounds_digits
@@ -362,7 +362,7 @@ def _stored_types(fields: Iterable[DataField]) -> list[DataType]:
     """The types of the rows that statistics are stored as. Nested columns have no bounds: their field is always NULL,
     which looks the same for every type."""
     types = (field.type for field in fields)
-    return [AtomicType(Kind.BIGINT) if t.kind in NESTED_KINDS else t.with_nullable(True) for t in types]
+    return [AtomicType(Kind.BIGINT) if t.kind in UNORDERED_KINDS else t.with_nullable(True) for t in types]
 
 
 def _bounds_type(type_: DataType) -> pa.DataType:

@@ -31,7 +31,14 @@ from paimon_pyds.base.arrays import Int64s, fixed_values, from_numpy, scalar, va
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import AtomicType, DataType, arrow_type
-from paimon_pyds.base.types.kinds import BINARY_KINDS, INTEGER_KINDS, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.base.types.kinds import (
+    BINARY_KINDS,
+    INTEGER_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    UNORDERED_KINDS,
+    Kind,
+)
 from paimon_pyds.errors import UnsupportedError
 
 BLOOM_FILTER = "bloom-filter"
@@ -296,7 +303,7 @@ class OrderCodec:
 def order_codec(type_: DataType) -> OrderCodec:
     """The order keys of a column type. Raises UnsupportedError: nested types have none, nor have VARIANT and BLOB."""
     plain = type_.with_nullable(True)
-    if not isinstance(plain, AtomicType) or plain.kind in REFUSED_KINDS:
+    if not isinstance(plain, AtomicType) or plain.kind in UNORDERED_KINDS:
         raise UnsupportedError(f"values of type {type_} have no order", hint="only columns of atomic types do")
     if plain.kind is Kind.DECIMAL and (plain.precision or 0) > _LONG_DIGITS:
         return OrderCodec(plain, None)

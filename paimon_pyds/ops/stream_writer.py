@@ -14,6 +14,7 @@ from paimon_pyds.base.frames import rows_of
 from paimon_pyds.base.options import check_appendable
 from paimon_pyds.base.options.option import integer, text
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types.model import variant_names
 from paimon_pyds.engine.append import abort_uncommitted, append_gathered, commit_messages
 from paimon_pyds.engine.execution.writing import write_context
 from paimon_pyds.engine.write import TableWriter, WriteContext
@@ -253,7 +254,7 @@ class _Batch:
     def write(self, data: Rows) -> None:
         before = self._rows
         try:
-            for batch in rows_of(data)[1]:
+            for batch in rows_of(data, variant_names(self._context.schema.fields))[1]:
                 if self._gathered is not None:
                     self._gathered.add(batch)
                 elif self._writer is not None:

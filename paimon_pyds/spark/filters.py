@@ -14,7 +14,7 @@ from typing import Any
 
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, RowType, timestamp_unit
-from paimon_pyds.base.types.kinds import NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.base.types.kinds import TIMESTAMP_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_or, negate
@@ -29,7 +29,7 @@ _COMPARISONS = {
 }
 _TEXTS = {"StringStartsWith": Op.STARTS_WITH, "StringEndsWith": Op.ENDS_WITH, "StringContains": Op.CONTAINS}
 _VALUES = (bool, int, float, str, bytes, bytearray, Decimal, date, datetime)
-_NOT_TAKEN = NESTED_KINDS | REFUSED_KINDS | {Kind.TIME}
+_NOT_TAKEN = UNORDERED_KINDS | {Kind.TIME}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pyroaring import BitMap
 from paimon_pyds.base.arrays import grouped, pc
 from paimon_pyds.base.options import check_without_key
 from paimon_pyds.base.types import DataField, arrow_schema
-from paimon_pyds.base.types.kinds import NESTED_KINDS
+from paimon_pyds.base.types.kinds import UNORDERED_KINDS
 from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.engine.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.engine.write import TableWriter, WriteContext
@@ -251,7 +251,7 @@ def _keys(
             raise UnknownColumnError(
                 f"the table has no column {name!r}", hint=f"its columns are {', '.join(spellings)}"
             )
-        if fields[at].type.kind in NESTED_KINDS:
+        if fields[at].type.kind in UNORDERED_KINDS:
             raise UnsupportedError(
                 f"rows can't be found by column {spellings[at]!r}, which is {fields[at].type}",
                 hint="option('operation-keys', …) names others",

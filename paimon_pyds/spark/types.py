@@ -4,6 +4,7 @@
     CHAR, VARCHAR, STRING                  StringType: Spark has no other outside its catalogs. Lengths hold on writing
     TIMESTAMP(p)                           TimestampNTZType, microseconds
     TIMESTAMP(p) WITH LOCAL TIME ZONE      TimestampType, microseconds
+    VARIANT                                VariantType
     TIME(p)                                TimeType (Spark 4.1 and later; before, the column can only be left out)
     ARRAY, MAP, ROW, MULTISET<t>           ArrayType, MapType, StructType, MapType(t, int)
     VECTOR<t, n>                           ArrayType without NULL inside
@@ -46,7 +47,7 @@ _TO_SPARK: dict[Kind, type[spark.DataType]] = {
     Kind.INT: spark.IntegerType, Kind.BIGINT: spark.LongType, Kind.FLOAT: spark.FloatType,
     Kind.DOUBLE: spark.DoubleType, Kind.CHAR: spark.StringType, Kind.VARCHAR: spark.StringType,
     Kind.BINARY: spark.BinaryType, Kind.VARBINARY: spark.BinaryType, Kind.DATE: spark.DateType,
-    Kind.TIMESTAMP: spark.TimestampNTZType, Kind.TIMESTAMP_LTZ: spark.TimestampType,
+    Kind.TIMESTAMP: spark.TimestampNTZType, Kind.TIMESTAMP_LTZ: spark.TimestampType, Kind.VARIANT: spark.VariantType,
 }  # fmt: skip
 _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
     **{type_: AtomicType(kind) for kind, type_ in _TO_SPARK.items()},

@@ -3,6 +3,9 @@ Java's."""
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
+
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark")
@@ -10,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 import paimon_pyds as pp
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
-from support.fixtures import requires_shared, table_path
+from support.fixtures import fixture_dir, json_lines, requires_shared, table_path
 from support.v2_fixtures import v2_table
 
 pytestmark = [pytest.mark.spark, requires_shared]
@@ -37,15 +40,23 @@ def test_rows(frames, time_type, name):
     assert frame.columns == columns
 
 
-def test_a_variant_column_is_refused_by_name_and_can_be_left_out(frames):
+def test_a_variant_column_is_spark_s(spark, frames, tmp_path):
+    """Spark's own functions read the values, those of Java and those that Spark's wrote here; other columns alone are
+    read as well."""
     path = str(table_path("append_variant"))
-    variant = next(f.name for f in pp.Table.open(path).schema.fields if f.type.kind.value == "VARIANT")
-    with pytest.raises(Exception, match=rf"column {variant} has the type VARIANT.*option\('columns'"):
-        frames.load(path).collect()
-    others = [f.name for f in pp.Table.open(path).schema.fields if f.name != variant]
-    assert frames.load(path, columns=",".join(others)).count() == pp.Table.open(path).count()
-    few = frames.load(path, columns="id", filter="id > 3")
-    assert few.count() == pp.Table.open(path).count("id > 3") == len(few.collect())
+    theirs = frames.load(path).selectExpr("id", "to_json(va) AS json").collect()
+    values = {row["id"]: row["va"] for row in json_lines(fixture_dir("append_variant") / "input" / "00.jsonl")}
+    assert {row.id: row.json for row in theirs} == {
+        i: None if v is None else json.dumps(json.loads(v["json"]), separators=(",", ":")) for i, v in values.items()
+    }
+    assert frames.load(path, columns="id").count() == len(values)
+    ours = str(tmp_path / "t")
+    rows = spark.sql("SELECT parse_json('{\"a\":[1.5,\"x\"]}') v, array(parse_json('[2]'), null) l, 1 n")
+    rows.write.format("paimon").mode("append").save(ours)
+    found = frames.load(ours).where("variant_get(v, '$.a[1]', 'string') = 'x'")
+    parts = found.selectExpr("variant_get(v, '$.a[0]', 'double')", "to_json(l[0])", "l[1]")
+    assert parts.collect() == [(1.5, "[2]", None)]
+    assert pp.variant_values(pp.Table.open(ours).scan().to_arrow()["v"]) == [{"a": [Decimal("1.5"), "x"]}]
 
 
 def test_partitions_of_two_branches(frames):

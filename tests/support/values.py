@@ -16,6 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.base.types.arrow import is_variant
+from paimon_pyds.base.variant.encode import parse_json
 from support.fixtures import json_lines
 
 _EPOCH = datetime(1970, 1, 1)
@@ -135,6 +137,8 @@ def arrow_value(value: Any, type_: pa.DataType) -> Any:
     if value is None:
         return None
     t = pa.types
+    if is_variant(type_) and "json" in value:
+        return dict(zip(("value", "metadata"), parse_json(value["json"]), strict=True))
     if t.is_struct(type_):
         return {
             type_.field(i).name: arrow_value(value.get(type_.field(i).name), type_.field(i).type)

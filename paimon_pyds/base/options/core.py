@@ -32,6 +32,8 @@ _MODES = (
     "from-creation-timestamp", "from-file-creation-time", "from-snapshot", "from-snapshot-full", "incremental",
 )  # fmt: skip
 _W = Scope.WRITE
+_WHOLE = "write with Java Paimon, or unset the option: new files hold whole values then, which Java reads as well"
+_NOT_INFERRED = "no shredding is inferred here"
 _NO_ROWS = (
     "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
     "maintenance.remove_orphan_files and maintenance.verify work here"
@@ -112,17 +114,18 @@ _FILES = (
     _h("metadata.stats-mode.per.level", _MAP, "", "statistics by level", primary_key_only=True),
     _h("metadata.stats-dense-store", _B, "true", "store statistics of those columns only that have some"),
     _h("metadata.stats-keep-first-n-columns", _N, "-1", "statistics for the first columns only; -1 for all"),
-    _i("variant.shreddingSchema", _S, None, "shredding of VARIANT columns", "VARIANT columns are refused by name",
-       fallbacks=("parquet.variant.shreddingSchema",)),
-    _i("variant.inferShreddingSchema", _B, "false", "infer the shredding", "VARIANT columns are refused by name"),
-    _i("variant.shredding.inferenceMode", _E, "per-file", "how shredding is inferred", "VARIANT columns are refused",
+    _r("variant.shreddingSchema", _S, None, "shredding of VARIANT columns", "files with shredded VARIANT are read only",
+       scope=_W, fallbacks=("parquet.variant.shreddingSchema",), remedy=_WHOLE),
+    _r("variant.inferShreddingSchema", _B, "false", "infer the shredding", "files with shredded VARIANT are read only",
+       scope=_W, remedy=_WHOLE),
+    _i("variant.shredding.inferenceMode", _E, "per-file", "how shredding is inferred", _NOT_INFERRED,
        choices=("per-file", "adaptive")),
-    _i("variant.shredding.maxSchemaWidth", _N, "300", "limit of shredding", "VARIANT columns are refused by name"),
-    _i("variant.shredding.maxSchemaDepth", _N, "50", "limit of shredding", "VARIANT columns are refused by name"),
-    _i("variant.shredding.minFieldCardinalityRatio", _D, "0.1", "limit of shredding", "VARIANT columns are refused"),
-    _i("variant.shredding.maxInferBufferRow", _N, "4096", "limit of shredding", "VARIANT columns are refused"),
-    _i("variant.shredding.adaptive.maxInferBufferRow", _N, "256", "limit of shredding", "VARIANT columns are refused"),
-    _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "limit of shredding", "VARIANT columns are refused"),
+    _i("variant.shredding.maxSchemaWidth", _N, "300", "limit of shredding", _NOT_INFERRED),
+    _i("variant.shredding.maxSchemaDepth", _N, "50", "limit of shredding", _NOT_INFERRED),
+    _i("variant.shredding.minFieldCardinalityRatio", _D, "0.1", "limit of shredding", _NOT_INFERRED),
+    _i("variant.shredding.maxInferBufferRow", _N, "4096", "limit of shredding", _NOT_INFERRED),
+    _i("variant.shredding.adaptive.maxInferBufferRow", _N, "256", "limit of shredding", _NOT_INFERRED),
+    _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "limit of shredding", _NOT_INFERRED),
     _r("blob-field", _S, None, "columns stored in blob files", "BLOB columns are read only", immutable=True, scope=_W,
        remedy=_NO_BLOBS),
     _r("blob-descriptor-field", _S, None, "columns of blob descriptors", "BLOB columns are read only",

@@ -32,6 +32,23 @@ _ARROW_ATOMS: dict[Kind, pa.DataType] = {
     Kind.TIME: pa.time32("ms"), Kind.BLOB: pa.large_binary(),
 }  # fmt: skip
 
+ARROW_VARIANT = pa.struct(
+    [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, metadata={"variant": "true"})]
+)
+"""The Arrow type of VARIANT, marked as Spark marks its own: for Arrow a struct with the mark is of the same type as one
+without."""
+_MARK = (b"variant", b"true")
+_VARIANT_EXTENSIONS = frozenset({"parquet.variant", "arrow.parquet.variant"})
+
+
+def is_variant(type_: pa.DataType) -> bool:
+    """Whether an Arrow type is said to carry VARIANT: by Spark's mark, or as the extension of Parquet readers."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.extension_name in _VARIANT_EXTENSIONS
+    if not pa.types.is_struct(type_) or (at := type_.get_field_index("metadata")) < 0:
+        return False
+    return _MARK in (type_.field(at).metadata or {}).items()
+
 
 def timestamp_unit(type_: DataType) -> str:
     """The Arrow unit of a timestamp type: ms for precision 0 to 3, us for 4 to 6, ns for 7 to 9."""
@@ -42,7 +59,7 @@ def timestamp_unit(type_: DataType) -> str:
 
 
 def arrow_type(type_: DataType) -> pa.DataType:
-    """The Arrow type that carries values of this type. Raises UnsupportedError: none does, as for VARIANT."""
+    """The Arrow type that carries values of this type. Raises UnsupportedError: none does, as for BLOB."""
     match type_:
         case ArrayType():
             return pa.list_(pa.field("element", arrow_type(type_.element), type_.element.nullable))
@@ -54,6 +71,8 @@ def arrow_type(type_: DataType) -> pa.DataType:
             return _arrow_map(type_.element, AtomicType(Kind.INT, nullable=False))
         case RowType():
             return pa.struct([_arrow_field(f) for f in type_.fields])
+    if type_.kind is Kind.VARIANT:
+        return ARROW_VARIANT
     atom = _ARROW_ATOMS.get(type_.kind)
     if atom is not None:
         return atom
@@ -100,7 +119,7 @@ def _arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
 def from_arrow_type(type_: pa.DataType, next_id: Iterator[int], *, nullable: bool = True) -> DataType:
     """The Paimon type for an Arrow type; nested ROW fields take their ids from ``next_id``.
     Raises SchemaError: Paimon has no such type."""
-    kind = _FROM_ARROW.get(type_)
+    kind = Kind.VARIANT if is_variant(type_) else _FROM_ARROW.get(type_)
     if kind is not None:
         return AtomicType(kind, nullable=nullable)
     t = pa.types
@@ -128,14 +147,18 @@ def from_arrow_type(type_: pa.DataType, next_id: Iterator[int], *, nullable: boo
         value = from_arrow_type(type_.item_type, next_id, nullable=type_.item_field.nullable)
         return MapType(key=key, value=value, nullable=nullable)
     if t.is_struct(type_):
-        ids = [next(next_id) for _ in range(type_.num_fields)]
-        members = [type_.field(i) for i in range(type_.num_fields)]
-        fields = tuple(
-            DataField(i, f.name, from_arrow_type(f.type, next_id, nullable=f.nullable))
-            for i, f in zip(ids, members, strict=True)
-        )
-        return RowType(fields=fields, nullable=nullable)
+        return _from_struct(type_, next_id, nullable)
     raise SchemaError(f"Paimon has no type for Arrow's {type_}", hint="cast the column first")
+
+
+def _from_struct(type_: pa.StructType, next_id: Iterator[int], nullable: bool) -> RowType:
+    ids = [next(next_id) for _ in range(type_.num_fields)]
+    members = [type_.field(i) for i in range(type_.num_fields)]
+    fields = tuple(
+        DataField(i, f.name, from_arrow_type(f.type, next_id, nullable=f.nullable))
+        for i, f in zip(ids, members, strict=True)
+    )
+    return RowType(fields=fields, nullable=nullable)
 
 
 _FROM_ARROW: dict[pa.DataType, Kind] = {

@@ -49,10 +49,10 @@ VECTOR_ELEMENTS = INTEGER_KINDS | FLOAT_KINDS | {Kind.BOOLEAN}
 """What vectors may consist of."""
 TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 NESTED_KINDS = frozenset({Kind.ARRAY, Kind.VECTOR, Kind.MAP, Kind.MULTISET, Kind.ROW})
-REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.UNKNOWN})
-"""Columns with such types are neither read nor written."""
-UNTESTED_KINDS = REFUSED_KINDS - {Kind.VARIANT}
-"""Nor can conditions test whether such columns are NULL."""
+REFUSED_KINDS = frozenset({Kind.BLOB, Kind.UNKNOWN})
+"""Columns with such types are neither read nor written, nor can conditions test whether they are NULL."""
+UNORDERED_KINDS = frozenset({*NESTED_KINDS, *REFUSED_KINDS, Kind.VARIANT})
+"""Values of such types have no order: files have no bounds of them, and no indexes."""
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 INTEGER_RANGES = {kind: range(-(1 << (bits - 1)), 1 << (bits - 1)) for kind, bits in INTEGER_BITS.items()}
 """The values of each type of integers."""

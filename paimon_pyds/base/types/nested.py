@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.arrays import decoded, is_true, pc, to_numpy
+from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.base.types.model import positions_named
 from paimon_pyds.errors import SchemaError
 
@@ -121,9 +122,13 @@ def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCas
     """An array of any type as ``target``; nested values by member, all others by ``leaf``. ``leaf``: casts what is not
     nested.
     Raises SchemaError: a missing member, NULL where the target says NOT NULL, what ``leaf`` refuses."""
+    if isinstance(array, pa.ExtensionArray):
+        return cast_nested(array.storage, target, column, leaf)
     source, t = array.type, pa.types
     if source.equals(target) and not has_strict_member(target):
         return array
+    if is_variant(target) and not t.is_null(source):
+        check_carries_variant(source, column)
     if t.is_null(source):
         return nulls_of(len(array), target)
     if t.is_dictionary(source):
@@ -139,13 +144,27 @@ def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCas
     return leaf(array, target, column)
 
 
+def check_carries_variant(source: pa.DataType, column: str) -> None:
+    """Raises SchemaError: an Arrow type is not a struct of the two members that carry VARIANT."""
+    members = {field.name: field.type for field in source} if pa.types.is_struct(source) else {}
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    if members.keys() != {"value", "metadata"} or not all(any(is_(t) for is_ in binary) for t in members.values()):
+        text = pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source)
+        hint = "parse_json makes VARIANT of JSON texts, and" if text else "make it of Python values:"
+        raise SchemaError(
+            f"column {column} is {source} in the data and VARIANT in the table",
+            hint=f"{hint} paimon_pyds.variant_array(values)",
+        )
+
+
 def nulls_of(rows: int, type_: pa.DataType) -> pa.Array:
     """NULL in every row, with values in NOT NULL members below it."""
     array = pa.nulls(rows, type_)
     if not (pa.types.is_struct(type_) and has_strict_member(type_)):
         return array
     members = [type_.field(i) for i in range(type_.num_fields)]
-    children = [pa.nulls(rows, f.type) if f.nullable else _without_nulls(nulls_of(rows, f.type)) for f in members]
+    found = [nulls_of(rows, f.type) for f in members]
+    children = [a if f.nullable else _without_nulls(a) for a, f in zip(found, members, strict=True)]
     return pa.StructArray.from_arrays(children, fields=members, mask=array.is_null())
 
 
@@ -195,6 +214,24 @@ def _without_nulls(array: pa.Array) -> pa.Array:
         children = [array.values]
     own = [] if t.is_fixed_size_list(type_) else array.buffers()[1 : 2 if children else 3]
     return pa.Array.from_buffers(type_, len(array), [None, *own], 0, array.offset, children)
+
+
+def with_values(array: pa.Array) -> pa.Array:
+    """The array with any value for NULL in the NOT NULL members of structs that are NULL: what merges versions of rows
+    leaves NULL there, and pyarrow writes no such array."""
+    t, type_ = pa.types, array.type
+    if not has_strict_member(type_):
+        return array
+    if t.is_struct(type_):
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        found = [with_values(array.field(i)) for i in range(len(fields))]
+        members = [a if f.nullable else _without_nulls(a) for a, f in zip(found, fields, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)
+    if t.is_map(type_):
+        fields = [type_.key_field, type_.item_field]
+        entries = pa.StructArray.from_arrays([with_values(array.keys), with_values(array.items)], fields=fields)
+        return _with_children(array, type_, [entries])
+    return _with_children(array, type_, [with_values(array.values)])
 
 
 def _cast_list(array: pa.Array, target: pa.ListType, column: str, leaf: LeafCast) -> pa.Array:

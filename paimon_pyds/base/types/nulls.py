@@ -1,4 +1,4 @@
-"""VARIANT columns whose values can't be read here, but whose NULLs conditions may test."""
+"""VARIANT columns of which only the NULLs are wanted: those take less to read than the values."""
 
 from __future__ import annotations
 

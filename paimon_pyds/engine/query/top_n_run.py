@@ -28,7 +28,7 @@ from paimon_pyds.base.options.option import integer
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import AtomicType, DataField, scalar_to_internal
-from paimon_pyds.base.types.kinds import REFUSED_KINDS, Kind
+from paimon_pyds.base.types.kinds import UNORDERED_KINDS, Kind
 from paimon_pyds.engine.query.answer import IndexedFile, Tally
 from paimon_pyds.engine.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
 from paimon_pyds.engine.read import FileTrace, read_file, read_splits, with_filter
@@ -79,7 +79,7 @@ def check_order(order: TopN, field_of: Callable[[str], DataField]) -> TopN:
         raise OptionError(f"top_n needs a sort column and a number of rows, not {order}", hint=EXAMPLE)
     fields = [field_of(column.name) for column in order.columns]
     for field in fields:
-        if not isinstance(field.type, AtomicType) or field.type.kind in REFUSED_KINDS:
+        if not isinstance(field.type, AtomicType) or field.type.kind in UNORDERED_KINDS:
             raise UnsupportedError(f"top_n can't sort by {field.name!r}, of type {field.type}")
     twice = [name for name, times in Counter(field.name for field in fields).items() if times > 1]
     if twice:

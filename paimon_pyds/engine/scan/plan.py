@@ -52,7 +52,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.relaxation import partition_filter
-from paimon_pyds.sql.predicate.tree import Const, Predicate
+from paimon_pyds.sql.predicate.tree import Const, Predicate, computed_parts
 
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
@@ -85,9 +85,11 @@ class Planner:
 
     def __init__(self, store: TableStore, request: ScanRequest) -> None:
         self.store = store
-        self.filter_fields = nulls_only(request.filter_fields)
-        self.tests_variant = self.filter_fields != request.filter_fields
+        self.filter_fields = request.filter_fields
+        self.tests_variant = _tests_nulls_of_variants(request)
+        """Whether of VARIANT columns no more than their NULLs is wanted."""
         if self.tests_variant:
+            self.filter_fields = nulls_only(request.filter_fields)
             schema = replace(request.state.schema, fields=nulls_only(request.state.schema.fields))
             request = replace(request, state=replace(request.state, schema=schema))
         self.request = request
@@ -414,6 +416,15 @@ class Planner:
         if self.request.explain:
             self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest.made]
         return first
+
+
+def _tests_nulls_of_variants(request: ScanRequest) -> bool:
+    wanted = {name for part in computed_parts(request.predicate) for name in part.columns}
+    read = [field for field in request.filter_fields if field.name in wanted]
+    return nulls_only(request.filter_fields) != request.filter_fields and nulls_only([*request.fields, *read]) == (
+        *request.fields,
+        *read,
+    )
 
 
 def _schema_ids(files: Files) -> set[int]:

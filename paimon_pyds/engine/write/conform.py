@@ -25,12 +25,20 @@ from paimon_pyds.base.types.nested import (
     MissingMemberError,
     cast_nested,
     cast_number,
+    check_carries_variant,
     has_strict_member,
     nulls_of,
     with_members,
 )
 from paimon_pyds.base.zones import default_zone
-from paimon_pyds.errors import SchemaError, UnknownColumnError, UnsupportedError, columns_text, suggest
+from paimon_pyds.errors import (
+    CorruptFileError,
+    SchemaError,
+    UnknownColumnError,
+    UnsupportedError,
+    columns_text,
+    suggest,
+)
 from paimon_pyds.metadata.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.sql.expression.cast import to_instant
 
@@ -198,9 +206,10 @@ def origin_of(schema: pa.Schema) -> str:
 
 
 def _bounded(type_: DataType) -> bool:
-    """Whether a type has bounds that Arrow does not hold: lengths of texts and bytes, and digits of decimals."""
+    """Whether a type has bounds that Arrow does not hold: of lengths of texts and bytes, of digits, or an encoding."""
     if isinstance(type_, AtomicType):
-        return type_.kind is Kind.DECIMAL or (type_.kind in STRING_KINDS | BINARY_KINDS and type_.length != MAX_LENGTH)
+        has_length = type_.kind in STRING_KINDS | BINARY_KINDS and type_.length != MAX_LENGTH
+        return has_length or type_.kind in (Kind.DECIMAL, Kind.VARIANT)
     return any(map(_bounded, type_.children()))
 
 
@@ -227,6 +236,8 @@ def conform_column(
     if pa.types.is_dictionary(column.type):
         column = decoded(column)
     type_ = arrow_type(field.type)
+    if field.type.kind is Kind.VARIANT and bounded:
+        return _variants(column, type_, field.name, table)
     bounded = bounded and _bounded(field.type)
     if pa.types.is_nested(type_) and pa.types.is_nested(column.type):
         return _nested(column, type_, field, table, origin, bounded)
@@ -237,6 +248,24 @@ def conform_column(
 
         check_bounds(column, field.type, field.name, table)
     return column
+
+
+def _variants(column: pa.Array, type_: pa.DataType, name: str, table: str | None) -> pa.Array:
+    """Values of VARIANT; bytes that no reader would understand are refused."""
+    from paimon_pyds.base.variant.nodes import Nodes, levels_of
+
+    try:
+        if not pa.types.is_null(column.type) and not isinstance(column, pa.ExtensionArray):
+            check_carries_variant(column.type, name)
+        found = cast_nested(column, type_, name, lambda values, wanted, path: values.cast(wanted))
+        for _ in levels_of(Nodes.of(found)[0]):
+            pass
+    except CorruptFileError as error:
+        raise SchemaError(f"column {name}: {error.message}", path=table) from None
+    except SchemaError as error:
+        error.path = error.path or table
+        raise
+    return found
 
 
 def _nested(

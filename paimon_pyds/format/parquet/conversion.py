@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, is_true, pc, to_numpy, validity
 from paimon_pyds.base.arrays import array as arrow_array
+from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.base.types.kinds import UNIT_DIGITS
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.format.batches import check_not_shredded, rebuild
@@ -71,6 +72,10 @@ def conform(
     """
     if array.type.equals(type_, check_metadata=True):
         return array
+    if is_variant(type_) and pa.types.is_struct(array.type):
+        from paimon_pyds.format.parquet.variants import whole_values  # few tables have such columns
+
+        return whole_values(array, column, path, around)
     if pa.types.is_timestamp(type_) and array.type.equals(pa.binary(INT96_BYTES)):
         return _timestamps(array, type_, column, path, around)
     if pa.types.is_struct(type_) and pa.types.is_struct(array.type):

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc
 from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.nested import has_strict_member, with_values
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.format.parquet.conversion import INT96, int96_leaves, timestamp_bytes, with_int96
 from paimon_pyds.format.parquet.footer import MAGIC
@@ -82,7 +83,7 @@ class ParquetWriter:
         file_schema(fields)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        check_rows(batch, self._schema, self._path)
+        batch = checked_rows(batch, self._schema, self._path)
         if not batch.num_rows:
             return
         row_bytes = max(1.0, batch.nbytes / batch.num_rows)
@@ -201,13 +202,16 @@ class ParquetWriter:
             self._pool = None
 
 
-def check_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> None:
-    """Raises SchemaError: a batch has other types than the file, or NULLs in a NOT NULL column."""
+def checked_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
+    """The batch as it is written. Raises SchemaError: of other types than the file, or NULLs in a NOT NULL column."""
     if batch.schema.types != schema.types:
         raise SchemaError(f"a batch of {batch.schema.types}, the file has {schema.types}", path=path)
     for field, column in zip(schema, batch.columns, strict=True):
         if not field.nullable and column.null_count:
             raise SchemaError(f"column {field.name!r} is NOT NULL, {column.null_count} rows have NULL", path=path)
+    if not any(map(has_strict_member, schema.types)):
+        return batch
+    return pa.RecordBatch.from_arrays(list(map(with_values, batch.columns)), names=schema.names)
 
 
 def columns_with_nan(rows: pa.Table | pa.RecordBatch) -> list[str]:

@@ -15,7 +15,7 @@ from paimon_pyds.base.arrays import from_numpy, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField
-from paimon_pyds.base.types.kinds import NESTED_KINDS, REFUSED_KINDS
+from paimon_pyds.base.types.kinds import UNORDERED_KINDS
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.keys.merge.grouped_rows import Flags, Positions
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
@@ -51,7 +51,7 @@ class SequenceFields:
 def check_orders_rows(column: DataField, option: str) -> None:
     """Refuse a column whose values have no order here. Raises UnsupportedError, with the name of the ``option`` that
     orders versions by it."""
-    if column.type.kind in NESTED_KINDS or column.type.kind in REFUSED_KINDS:
+    if column.type.kind in UNORDERED_KINDS:
         raise UnsupportedError(
             f"{option} names {column.name}, whose type {column.type} has no order here",
             hint="name a column of numbers, texts, times, booleans or bytes",

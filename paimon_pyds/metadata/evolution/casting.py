@@ -27,10 +27,10 @@ from paimon_pyds.base.types.kinds import (
     INTEGER_BITS,
     INTEGER_KINDS,
     MAX_LENGTH,
-    NESTED_KINDS,
     STRING_KINDS,
     TIMESTAMP_KINDS,
     UNITS_PER_SECOND,
+    UNORDERED_KINDS,
     Kind,
 )
 from paimon_pyds.errors import SchemaError, UnsupportedError
@@ -108,7 +108,7 @@ def widens_to_decimal(source: DataType, target: DataType) -> bool:
 def _find(source: DataType, target: DataType) -> _Cast | None:
     """The cast between two atomic types, None where Paimon has none."""
     a, b = source.kind, target.kind
-    if a in NESTED_KINDS or b in NESTED_KINDS:
+    if a in UNORDERED_KINDS or b in UNORDERED_KINDS:
         return None
     if b in STRING_KINDS:
         return _find_to_string(source, target)

@@ -11,7 +11,7 @@ from paimon_pyds.base.options import TableOptions, check_known, check_readable, 
 from paimon_pyds.base.options.option import comma_separated, is_utf8, text
 from paimon_pyds.base.secrets import visible
 from paimon_pyds.base.types import DataField, DataType, RowType, is_system_name, walk_fields
-from paimon_pyds.base.types.kinds import BINARY_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.base.types.kinds import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.engine.scan.travel import state_options
 from paimon_pyds.engine.write.conform import check_default
 from paimon_pyds.engine.write.context import check_files, check_table_files
@@ -156,7 +156,7 @@ def _check_keys(schema: TableSchema) -> None:
         _no_duplicates(keys, f"{what} columns")
         _require_fields(schema, keys, f"the {what}")
         for name in keys:
-            if schema.field(name).type.kind in NESTED_KINDS:
+            if schema.field(name).type.kind in UNORDERED_KINDS:
                 raise SchemaError(f"{what} column {name} can't be of type {schema.field(name).type}")
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise SchemaError(
@@ -193,7 +193,7 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
             "You should define a 'bucket-key' for bucketed append mode.",
             hint="set bucket-key to the columns that decide the bucket, or leave bucket out",
         )
-    nested = [name for name in keys if schema.field(name).type.kind in NESTED_KINDS]
+    nested = [name for name in keys if schema.field(name).type.kind in UNORDERED_KINDS]
     if nested:
         raise OptionError(f"bucket-key columns {', '.join(nested)} must not be nested")
     if options.get("bucket-function.type") == "mod" and bucket > 0:
@@ -226,7 +226,7 @@ def _check_upsert_key(schema: TableSchema, text: str | None) -> None:
         raise OptionError("upsert-key is not for tables with a primary key", hint="leave it out: the key does the same")
     names = text.split(",")
     _require_fields(schema, names, "option upsert-key")
-    nested = [name for name in names if schema.field(name).type.kind in NESTED_KINDS]
+    nested = [name for name in names if schema.field(name).type.kind in UNORDERED_KINDS]
     if nested:
         raise OptionError(f"upsert-key columns {', '.join(nested)} must not be nested")
 

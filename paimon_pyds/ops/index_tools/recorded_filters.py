@@ -14,6 +14,7 @@ from paimon_pyds.base.arrays import array, pc
 from paimon_pyds.base.options.option import several, text
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, DataType
+from paimon_pyds.base.types.kinds import REFUSED_KINDS, Kind
 from paimon_pyds.errors import OptionError, PaimonError
 from paimon_pyds.format.parquet.settings import PAGE_ROWS
 from paimon_pyds.index.build import map_values
@@ -248,6 +249,6 @@ def needed_indexes(filters: Mapping[str, tuple[Predicate, int]]) -> dict[str, Ne
     for predicate, count in filters.values():
         for name, part in useful_parts(predicate).items():
             column = next(leaf.column for leaf in leaves(part))
-            if column.type is not None and column.type.refused() is None:
+            if column.type is not None and column.type.refused({*REFUSED_KINDS, Kind.VARIANT}) is None:
                 found.setdefault(name, Need(column, column.type)).add(part, count)
     return found

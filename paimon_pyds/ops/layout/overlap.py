@@ -23,7 +23,7 @@ from paimon_pyds.base.options.option import integer, texts
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.sort.keys import SortKeys, can_sort, sort_positions
 from paimon_pyds.base.types import DataField, arrow_type
-from paimon_pyds.base.types.kinds import REFUSED_KINDS, STRING_KINDS, Kind
+from paimon_pyds.base.types.kinds import STRING_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.engine.execution.live_files import live_in
 from paimon_pyds.engine.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.errors import OptionError
@@ -106,7 +106,7 @@ def _fields(schema: TableSchema, columns: str | Sequence[str] | None) -> list[Da
 
 
 def _has_bounds(field: DataField) -> bool:
-    return can_sort(field) and field.type.kind not in REFUSED_KINDS
+    return can_sort(field) and field.type.kind not in UNORDERED_KINDS
 
 
 def _column(

@@ -13,7 +13,7 @@ from paimon_pyds.base.arrays import array, is_true, one_batch, pc
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.row import decode_column, hash_rows
 from paimon_pyds.base.types import DataField, arrow_type, scalar_to_internal
-from paimon_pyds.base.types.kinds import NESTED_KINDS, Kind
+from paimon_pyds.base.types.kinds import UNORDERED_KINDS, Kind
 from paimon_pyds.engine.execution.live_files import data_batches
 from paimon_pyds.engine.scan.prune import statistics_groups
 from paimon_pyds.errors import MissingColumnError, UnsupportedError
@@ -109,7 +109,7 @@ class _Statistics:
         group = next(statistics_groups(fields, entry, read.schemas.__getitem__))
         self._stats = group.read()
         names = () if self._stats is None else self._stats.names
-        self._fields = [f for f in fields if f.name in names and f.type.kind not in NESTED_KINDS]
+        self._fields = [f for f in fields if f.name in names and f.type.kind not in UNORDERED_KINDS]
         self._ends: dict[str, list[pa.Scalar]] = {field.name: [] for field in self._fields}
         self._nulls = dict.fromkeys(self._ends, 0)
 

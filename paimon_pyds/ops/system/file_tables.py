@@ -14,7 +14,7 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.row import decode_column, decode_row
 from paimon_pyds.base.types import AtomicType, DataField, DataType, RowType, scalar_to_internal
 from paimon_pyds.base.types.java_text import partition_text
-from paimon_pyds.base.types.kinds import BINARY_KINDS, NESTED_KINDS, REFUSED_KINDS
+from paimon_pyds.base.types.kinds import BINARY_KINDS, UNORDERED_KINDS
 from paimon_pyds.base.types.sql_columns import parse_columns
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.execution.live_files import index_source, live_of, planned_live_files
@@ -210,7 +210,7 @@ def _key(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, field: DataField) -> list[str]:
-    if source.type.kind in NESTED_KINDS | REFUSED_KINDS:  # statistics count their NULLs, and know no bounds
+    if source.type.kind in UNORDERED_KINDS:  # statistics count their NULLs, and know no bounds
         return ["null"] * len(rows)
     decoded = decode_column(rows, types, at, arity=True)
     values = decoded.values

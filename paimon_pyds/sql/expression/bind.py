@@ -12,7 +12,7 @@ from paimon_pyds.base.arrays import scalar
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, fields_named
 from paimon_pyds.base.types import sql_values as values
-from paimon_pyds.base.types.kinds import STRING_KINDS, UNTESTED_KINDS, Kind
+from paimon_pyds.base.types.kinds import STRING_KINDS, Kind
 from paimon_pyds.errors import ExpressionError, PredicateError, UnknownColumnError, suggest
 from paimon_pyds.sql.expression.cast import constant
 from paimon_pyds.sql.expression.coercion import TIMESTAMP, Type, common_type, normal, same
@@ -131,8 +131,7 @@ class Binder:
     def _column(self, scope: Scope, field: DataField) -> Node:
         if field.name in scope.nulls:
             return Constant(None, scalar(None))
-        type_ = field.type
-        refused = type_.name if type_.kind is Kind.VARIANT else type_.refused(UNTESTED_KINDS)
+        refused = field.type.refused()
         if refused is not None:
             raise LookupError(f"column {field.name!r} is of type {refused}, which is not supported here")
         return Column(normal(field.type), scope.prefix + field.name, _char(field.type))

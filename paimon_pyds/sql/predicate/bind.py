@@ -26,7 +26,6 @@ from paimon_pyds.base.types.kinds import (
     INTEGER_RANGES,
     NESTED_KINDS,
     STRING_KINDS,
-    UNTESTED_KINDS,
     Kind,
 )
 from paimon_pyds.base.zones import default_zone
@@ -142,7 +141,7 @@ class TableBinder:
     def _resolve(self, column: ColumnRef) -> ColumnRef:
         field = self._field(column.name, self._fields, "the table")
         name, type_ = field.name, field.type
-        refused = type_.refused(UNTESTED_KINDS)
+        refused = type_.refused()
         if refused is not None:
             raise PredicateError(f"column {name} is of type {refused}; conditions on it are not supported")
         path: list[str | MapKey] = []

@@ -11,24 +11,17 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.base.types import DataField, arrow_schema
-from paimon_pyds.errors import UnsupportedError
 from support.effort import FEW, sampled
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_fields, table_path
 from support.oracle_sql import compares_float_zero, matches, to_sql
-from support.values import dumps, expected_lines, in_order, json_rows, lines
+from support.values import dumps, expected_lines, in_order, lines
 
 pytestmark = pytest.mark.smoke
-
-REFUSED = {
-    "append_variant": "VARIANT",
-}
-"""Fixtures that are refused, and the word that the error must say."""
-
 
 UNORDERED = frozenset({"a_colld"})
 """Columns of arrays that are sets, which Java gives in an order of its own."""
 
-NAMES = [name for name in fixture_names() if name not in REFUSED]
+NAMES = fixture_names()
 
 
 def _ordered(rows: Iterable[str]) -> list[str]:
@@ -153,18 +146,3 @@ def test_plans_the_files_that_java_plans(name: str) -> None:
             plan = table.scan(filter=to_sql(predicate, fields), snapshot=snapshot).plan()
             more = {Path(p).name for p in plan.paths} - {f["fileName"] for f in expected}
             assert not more, f"files kept that Java skips for {to_sql(predicate, fields)}"
-
-
-@pytest.mark.parametrize(("name", "word"), list(REFUSED.items()))
-def test_refused_by_name(name: str, word: str) -> None:
-    with pytest.raises(UnsupportedError, match=word):
-        pp.Table.open(str(table_path(name))).scan().to_arrow()
-
-
-def test_variant_table_gives_its_other_columns() -> None:
-    """One column of a refused type does not close the table."""
-    names = [f.name for f in table_fields(table_path("append_variant")) if f.type.kind.value != "VARIANT"]
-    rows = pp.Table.open(str(table_path("append_variant"))).scan(columns=names).to_arrow()
-    full = fixture_dir("append_variant") / meta("append_variant")["reads"][0]["expected"]
-    assert json_rows(rows)
-    assert lines(rows) == in_order(dumps({n: row[n] for n in names}) for row in json_lines(full))

@@ -24,7 +24,7 @@ _STARTS: dict[str, dict[str, str]] = {
     "changes": {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"},
     "compacted": {"scan.mode": "compacted-full"},
 }
-_REFUSED = ("streaming reading is not supported", "VARIANT", "data-evolution")
+_REFUSED = ("streaming reading is not supported", "data-evolution")
 """Reasons for which there is no stream of a table here."""
 _OLD_COLUMNS = ("evolve_append", "evolve_index", "evolve_pk")
 """Java reads the changes since a snapshot by the columns of that snapshot, here they are the newest at the start."""

@@ -297,8 +297,6 @@ JAVA_TABLES = [n for n in fixture_names() if n.startswith(("append_", "part_", "
 def test_java_tables(name: str) -> None:
     """Each step leaves at most what the one before left, every file is told of, the result is the scan's."""
     table = pp.Table.open(table_path(name))
-    if "VARIANT" in str(table.schema.fields):
-        pytest.skip("VARIANT columns are refused")
     for where in [None, *_some_filters(table)]:
         e = table.explain(where, analyze=True)
         files, rows = [s.files for s in e.steps], [s.rows for s in e.steps]

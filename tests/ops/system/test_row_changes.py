@@ -19,7 +19,7 @@ from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, expected_lines, in_order, json_rows, lines
 
 NAMES = ("audit_log", "binlog")
-REFUSED = {"append_variant", "data_evolution"}
+REFUSED = {"data_evolution"}
 TABLES = [name for name in fixture_names() if name not in REFUSED]
 UNORDERED = "a_colld"
 """A column of arrays that are sets."""
