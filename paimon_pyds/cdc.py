@@ -79,7 +79,8 @@ def debezium(
     """The changes in messages of Debezium (JSON, with or without the part that is a schema) as rows for a table.
 
     Inserts and rows of a snapshot are ``+I``, updates ``+U``, deletes ``-D``; an update that changes the key is ``-D``
-    of the old and ``+I`` of the new one. Messages that are NULL are skipped.
+    of the old and ``+I`` of the new one. Messages that are NULL are skipped. Rows that the transform
+    ExtractNewRecordState has taken out of their envelopes need its field ``__op`` or ``__deleted``.
 
     Args:
         data: a DataFrame of Spark; data of Arrow or that becomes Arrow (see `paimon_pyds.Table.append`); an array of

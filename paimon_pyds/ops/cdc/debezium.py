@@ -1,7 +1,8 @@
-"""Messages of Debezium: an envelope with ``op``, ``before`` and ``after``, with or without the part that is a schema.
+"""Messages of Debezium: an envelope with ``op``, ``before`` and ``after``, with or without the part that is a schema;
+or the row itself, with ``__op`` or ``__deleted`` beside its fields (transform ExtractNewRecordState).
 
 Source: Debezium documentation, "Data change events" and "Data type mappings" of its connectors for MySQL and
-PostgreSQL; "JsonConverter" of Kafka Connect for the part that is a schema.
+PostgreSQL, "New Record State Extraction"; "JsonConverter" of Kafka Connect for the part that is a schema.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _LEFT_OUT = "__debezium_unavailable_value"
 """What Debezium writes for a long value that an update did not change. (Source: its option
 unavailable.value.placeholder.)"""
 _TABLE_PARTS = ("db", "schema", "table")
+_OP, _DELETED = "__op", "__deleted"
+_OWN = "__"
+"""What the names of the fields begin with that ExtractNewRecordState adds to a row."""
 
 
 class DebeziumMessages:
@@ -85,6 +89,8 @@ class DebeziumMessages:
 
     def _add(self, found: Changes, position: int, payload: Any) -> None:
         options = self._options
+        if isinstance(payload, dict) and "op" not in payload and (_OP in payload or _DELETED in payload):
+            payload = _envelope(payload)
         operation = payload.get("op") if isinstance(payload, dict) else None
         source = payload.get("source") if isinstance(payload, dict) else None
         if operation == "m":  # a message that somebody wrote into the log of PostgreSQL
@@ -103,7 +109,8 @@ class DebeziumMessages:
         elif operation != "t":
             said = "no `op`" if operation is None else f"the `op` {operation!r}"
             hint = (
-                "c, r, u and d are changes of rows; other topics have changes of schemas, transactions and heartbeats"
+                "c, r, u and d are changes of rows; other topics have changes of schemas, transactions and heartbeats. "
+                "ExtractNewRecordState has to add __op (add.fields=op) or __deleted (rewrite deletes)"
             )
             raise refused(position, f"it has {said}, so it is no change of a row", options, hint)
         elif options.truncate == "refuse":
@@ -123,6 +130,15 @@ class DebeziumMessages:
         return {**after, **{name: before[name] for name in left_out}}  # type: ignore[index]
 
 
+def _envelope(row: dict[str, Any]) -> dict[str, Any]:
+    """The envelope of a row that has been taken out of it. Without an operation it is an update, as it may be one."""
+    fields = {name: value for name, value in row.items() if not name.startswith(_OWN)}
+    deleted = str(row.get(_DELETED)).lower() == "true"
+    operation = "d" if deleted else row.get(_OP, "u")
+    source = {part: row.get(f"{_OWN}{part}", row.get(f"{_OWN}source_{part}")) for part in _TABLE_PARTS}
+    return {"op": operation, "before" if operation == "d" else "after": fields, "source": source}
+
+
 def truncated(position: int, options: CdcOptions) -> Exception:
     """The error about a message that takes all rows away."""
     hint = "do the same, table.truncate(), and go on after it; or go on without: truncate='ignore'"
@@ -133,8 +149,11 @@ def _types_of(schema: Any) -> Mapping[str, Any]:
     """What a schema says of the fields of rows, by their names. Equal ones are the same object."""
     members = schema.get("fields", []) if isinstance(schema, dict) else []
     rows = {member.get("field"): member for member in members}
-    row = rows.get("after") or rows.get("before") or {}
-    return _shared({field["field"]: field for field in row.get("fields", [])})
+    row = rows.get("after") or rows.get("before")
+    fields = members if row is None else row.get("fields", [])
+    return _shared(
+        {field["field"]: field for field in fields if row or not str(field.get("field", _OWN)).startswith(_OWN)}
+    )
 
 
 _known: dict[str, Mapping[str, Any]] = {"{}": {}}

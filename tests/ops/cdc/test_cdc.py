@@ -69,6 +69,55 @@ def test_a_file_of_each_tool_gives_the_rows_of_the_source(file: str, orders: pp.
     assert orders.to_arrow().sort_by("id").to_pylist() == [ANN, THIRTY]
 
 
+def _flattened(text: str, added: str) -> list[str]:
+    """What ExtractNewRecordState makes of a message: with ``add.fields=op,table``, or with rewritten deletes."""
+    message = json.loads(text)
+    envelope_, schema = message.get("payload", message), message.get("schema")
+    op, before, after = (envelope_[name] for name in ("op", "before", "after"))
+    rows = [("d", before)] if op == "d" else [(op, after)]
+    if before and after and before["id"] != after["id"]:
+        rows = [("d", before), ("c", after)]
+    texts = []
+    for kind, row in rows:
+        own = {"__op": kind, "__table": "orders"} if added == "op" else {"__deleted": str(kind == "d").lower()}
+        flat = {**row, **own}
+        if schema is not None:
+            [fields] = [member["fields"] for member in schema["fields"] if member["field"] == "after"]
+            more = [{"type": "string", "optional": True, "field": name} for name in own]
+            flat = {"schema": {"type": "struct", "fields": [*fields, *more]}, "payload": flat}
+        texts.append(json.dumps(flat))
+    return texts
+
+
+@pytest.mark.parametrize("added", ["op", "deleted"])
+@pytest.mark.parametrize("file", ["debezium_with_schema.jsonl", "debezium.jsonl"])
+def test_rows_that_were_taken_out_of_their_envelopes(file: str, added: str, tmp_path: Path) -> None:
+    table = one(tmp_path, "id INT")
+    texts = [text for whole in lines(file) if whole is not None for text in _flattened(whole, added)]
+    more: dict[str, Any] = {} if "schema" in file else {"decimals": "text", "time_unit": {"at": "ms"}}
+    if "schema" not in file:
+        table = pp.Table.create(str(tmp_path / "orders"), ORDERS, primary_key="id")
+    rows = pp.cdc.debezium(texts, table, add_columns=True, **more).read_all()
+    assert rows.column_names[-1] == "rowkind" and not [name for name in rows.column_names if name.startswith("__")]
+    inserted = "+I" if added == "op" else "+U"
+    kinds = ["+I", "+I", "+U", "-D", "+I", "-D", "+I"]
+    assert rows["rowkind"].to_pylist() == [inserted if kind == "+I" else kind for kind in kinds]
+    table.append(rows, rowkind_column="rowkind")
+    found = pp.Table.open(table.path).to_arrow().sort_by("id")
+    assert found["id"].to_pylist() == [1, 30]
+    assert found["price"].to_pylist() == [Decimal("1234567.89"), None]
+
+
+def test_rows_without_their_operation_are_refused(tmp_path: Path) -> None:
+    table = one(tmp_path, "id INT", options={"changelog-producer": "input"})
+    with pytest.raises(SchemaError, match=r"no `op`.*ExtractNewRecordState has to add __op"):
+        pp.cdc.debezium(['{"id": 1}'], table).read_all()
+    with pytest.raises(SchemaError, match="update without the row before it"):
+        pp.cdc.debezium(['{"id": 1, "__deleted": "false"}'], table).read_all()
+    texts = ['{"id": 1, "__op": "c", "__source_table": "a"}', '{"id": 2, "__op": "c", "__table": "b"}']
+    assert pp.cdc.debezium(texts, table, source="b").read_all()["id"].to_pylist() == [2]
+
+
 def test_messages_are_taken_in_any_form(orders: pp.Table) -> None:
     texts = lines("debezium_with_schema.jsonl")
     expected = pp.cdc.debezium(texts, orders).read_all()
