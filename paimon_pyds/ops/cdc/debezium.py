@@ -1,5 +1,5 @@
 """Messages of Debezium: an envelope with ``op``, ``before`` and ``after``, with or without the part that is a schema;
-or the row itself, with ``__op`` or ``__deleted`` beside its fields (transform ExtractNewRecordState).
+or the row itself, with ``__op`` or ``__deleted`` among its fields (transform ExtractNewRecordState).
 
 Source: Debezium documentation, "Data change events" and "Data type mappings" of its connectors for MySQL and
 PostgreSQL, "New Record State Extraction"; "JsonConverter" of Kafka Connect for the part that is a schema.
