@@ -49,10 +49,13 @@ class UnknownMember(NamedTuple):
     type: str
     data: bytes
 
+    def value(self) -> Any:
+        """The value that its bytes are by their type."""
+        return reader_of(parse_schema(_named(json.loads(self.type), "record", set())))(self.data, 0)[0]
+
     def names(self) -> Iterator[str]:
         """Possible names of files in the value: the last path parts of all texts."""
-        value, _ = reader_of(parse_schema(_named(json.loads(self.type), "record", set())))(self.data, 0)
-        return names_in(value)
+        return names_in(self.value())
 
 
 class KnownSchema:

@@ -140,7 +140,7 @@ class Pypaimon:
         self._ask(call="append", name=name)
 
     def update(self, name: str, column: str, value: Any, values: Mapping[str, Any]) -> None:
-        """Set columns of the rows where a column has a value, in a table of data evolution."""
+        """Set columns of the rows where a column has a value, in a table of data evolution; none: delete them."""
         self._ask(call="update", name=name, column=column, value=value, values=dict(values))
 
     def read(self, name: str, equal: Mapping[str, Any] | None = None) -> pa.Table:
@@ -148,6 +148,10 @@ class Pypaimon:
         self._ask(call="read", name=name, equal=dict(equal or {}))
         with pa.OSFile(str(self._rows)) as file:
             return pa.ipc.open_file(file).read_all()
+
+    def index(self, name: str, column: str, index_type: str) -> None:
+        """Build a global index of a column over all rows that have none yet."""
+        self._ask(call="index", name=name, column=column, index_type=index_type)
 
     def _write(self, rows: pa.Table) -> None:
         with pa.OSFile(str(self._rows), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:

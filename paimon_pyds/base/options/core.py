@@ -110,6 +110,7 @@ _FILES = (
     _h("index-file-in-data-file-dir", _B, "false", "deletion vectors next to the data files", immutable=True),
     _h("file-index.in-manifest-threshold", _M, "500 B", "indexes up to this size live in the manifest"),
     _h("file-index.read.enabled", _B, "true", "use file indexes when reading"),
+    _h("global-index.enabled", _B, "true", "use global indexes when reading"),
     _h("metadata.stats-mode", _S, "truncate(16)", "column statistics: none, counts, truncate(n), full"),
     _h("metadata.stats-mode.per.level", _MAP, "", "statistics by level", primary_key_only=True),
     _h("metadata.stats-dense-store", _B, "true", "store statistics of those columns only that have some"),

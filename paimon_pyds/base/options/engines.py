@@ -314,7 +314,6 @@ _COLUMN_UPDATES = _group("", status=Status.HONOURED, rows=[
 ])  # fmt: skip
 
 _GLOBAL_INDEX = _group("reads are complete without global indexes; a partition whose rows are rewritten loses its", [
-    ("global-index.enabled", _B, "true", "use global indexes"),
     ("global-index.search-mode", _E, None, "how they are searched"),
     ("scalar-index.search-mode", _E, "fast", "how they are searched"),
     ("vector-index.search-mode", _E, "fast", "how they are searched"),

@@ -83,7 +83,11 @@ def steps_of(planner: Planner) -> list[Step]:
         return [visible, merged, STATISTICS, EMBEDDED] if keyed else [EMBEDDED]
     if keyed:
         return [PARTITIONS, skew, BUCKETS, visible, KEYS, merged, STATISTICS, EMBEDDED]
-    return [PARTITIONS, skew, BUCKETS, STATISTICS, EMBEDDED]
+    return (
+        [PARTITIONS, skew, BUCKETS, STATISTICS, EMBEDDED, GLOBAL]
+        if planner.joins
+        else [PARTITIONS, skew, BUCKETS, STATISTICS, EMBEDDED]
+    )
 
 
 def skew(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
@@ -209,8 +213,24 @@ def _by_embedded_index(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.Re
     return pc.filter(entries, from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
 
+def _by_global_index(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:
+    request = planner.request
+    if not request.options.get("global-index.enabled") or not any(
+        entry.global_index is not None for entry in planner.store.index_entries(request.state.snapshot)
+    ):
+        return entries, ""
+
+    from paimon_pyds.engine.scan.global_index import select_rows
+
+    keep = select_rows(entries, planner)
+    if keep is None:
+        return entries, ""
+    return pc.filter(entries, from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
+
+
 PARTITIONS = Pruning("partitions", _by_partition, _partition_mask)
 BUCKETS = Pruning("buckets", _by_bucket, buckets_of)
 KEYS = Pruning("keys", _by_keys, keys_of)
 STATISTICS = Pruning("statistics", _by_statistics, statistics_of)
 EMBEDDED = Pruning("embedded index", _by_embedded_index)
+GLOBAL = Pruning("global index", _by_global_index)

@@ -6,20 +6,24 @@
     content of a block: varint number of entries · per entry varint size, key · varint offset, varint size
             (of a dictionary block: of the key's bitmap; of the index block: of a dictionary block, by its first key)
 
-Source: Java Paimon 2.2, class BitmapGlobalIndexFormat.
+Keys ascend by their values in files of Java, by their bytes in files of pypaimon 2.1: for strings that is the same.
+Source: Java Paimon 2.2, class BitmapGlobalIndexFormat; files of pypaimon 2.1.0.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from paimon_pyds.base.arrays import Int64s
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Int64s, array
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.global_index.blocks import BlockPlace, read_blocks, read_varint
-from paimon_pyds.index.global_index.key_bytes import key_reader
+from paimon_pyds.index.global_index.key_bytes import key_bytes, key_reader
 from paimon_pyds.index.global_index.row_ids import decode_row_ids, sorted_ids
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Interval
@@ -28,8 +32,14 @@ from paimon_pyds.storage import ByteSource
 
 _FOOTER = struct.Struct(">QIQIQIIII")
 _MAGIC, _VERSION = 0x42474958, 1
-_LEAST_ENTRY_BYTES = 3
-_Entries = tuple[list[Key], list[BlockPlace]]
+_LEAST_ENTRY_BYTES = 3  # an empty key, and numbers of one byte
+
+
+class _Entries(NamedTuple):
+    """The entries of a block: keys as bytes, and where what belongs to them is."""
+
+    keys: list[bytes]
+    places: list[BlockPlace]
 
 
 class BitmapFile:
@@ -41,25 +51,26 @@ class BitmapFile:
         found = _FOOTER.unpack(source.read(source.size - _FOOTER.size, _FOOTER.size))
         if found[-2:] != (_VERSION, _MAGIC):  # Java 1.4 wrapped a file index instead
             raise UnsupportedError(f"{source.name}: not a bitmap index of version {_VERSION}, as Paimon 2 writes them")
-        self._source, self._read_key = source, key_reader(codec)
+        self._source, self._codec, self._read_key = source, codec, key_reader(codec)
         self._nulls, _, self._index_place = (BlockPlace(*found[at : at + 2]) for at in (0, 2, 4))
-        self._dictionaries: dict[int, _Entries] = {}
+        self._dictionaries: dict[int, tuple[list[Key], list[BlockPlace]]] = {}
 
     @cached_property
     def _index(self) -> _Entries:
         return self._entries(self._index_place)
 
+    @cached_property
+    def _first_keys(self) -> tuple[list[Key], list[bytes]]:
+        """The first key of each dictionary block, as a key and as bytes."""
+        return [self._read_key(raw) for raw in self._index.keys], self._index.keys
+
     def equal_to(self, keys: Iterable[Key]) -> Int64s:
         """The sorted ids of the rows with one of these keys."""
+        wanted = set(keys)
         places = []
-        for key in keys:
-            block = bisect_right(self._index[0], key) - 1
-            if block < 0:
-                continue
+        for block in sorted({block for key in wanted for block in self._blocks_with(key)}):
             here, bitmaps = self._dictionary(block)
-            entry = bisect_left(here, key)
-            if entry < len(here) and here[entry] == key:
-                places.append(bitmaps[entry])
+            places += [place for key, place in zip(here, bitmaps, strict=True) if key in wanted]
         return self._rows(places)
 
     def between(self, interval: Interval) -> Int64s:
@@ -67,25 +78,35 @@ class BitmapFile:
         places = []
         for block in self._blocks_of(interval):
             here, bitmaps = self._dictionary(block)
-            places += bitmaps[_begin(here, interval) : _end(here, interval)]
+            places += [place for key, place in zip(here, bitmaps, strict=True) if _is_within(key, interval)]
         return self._rows(places)
 
     def blocks_of(self, interval: Interval) -> tuple[int, int]:
         """How many dictionary blocks may have keys of an interval, and how many there are."""
-        return len(self._blocks_of(interval)), len(self._index[0])
+        return len(self._blocks_of(interval)), len(self._index.keys)
 
     def nulls(self) -> Int64s:
         """The sorted ids of the rows without a value."""
         return self._rows([self._nulls])
 
-    def _blocks_of(self, interval: Interval) -> range:
-        first_keys = self._index[0]
-        return range(max(_begin(first_keys, interval) - 1, 0), _end(first_keys, interval))
+    def _blocks_with(self, key: Key) -> set[int]:
+        """The dictionary blocks that may have a key, in either order of keys."""
+        values, raws = self._first_keys
+        raw = key_bytes(self._codec, array([key], pa.binary() if self._codec.is_binary else pa.int64()))[0].as_py()
+        return {block for block in (bisect_right(values, key) - 1, bisect_right(raws, raw) - 1) if block >= 0}
 
-    def _dictionary(self, block: int) -> _Entries:
+    def _blocks_of(self, interval: Interval) -> range:
+        values, _ = self._first_keys
+        if not self._codec.is_binary:
+            return range(len(values))
+        begin = 0 if interval.low is None else bisect_right(values, interval.low) - 1
+        return range(max(begin, 0), len(values) if interval.high is None else bisect_right(values, interval.high))
+
+    def _dictionary(self, block: int) -> tuple[list[Key], list[BlockPlace]]:
         found = self._dictionaries.get(block)
         if found is None:
-            found = self._dictionaries[block] = self._entries(self._index[1][block])
+            raws, places = self._entries(self._index.places[block])
+            found = self._dictionaries[block] = [self._read_key(raw) for raw in raws], places
         return found
 
     def _entries(self, place: BlockPlace) -> _Entries:
@@ -98,11 +119,11 @@ class BitmapFile:
             size, at = read_varint(self._source, data, at, place.offset)
             if at + size > len(data):
                 raise corrupt(self._source, f"a key of {size} bytes beyond its block", offset=place.offset)
-            keys.append(self._read_key(data[at : at + size]))
+            keys.append(data[at : at + size])
             offset, at = read_varint(self._source, data, at + size, place.offset)
             length, at = read_varint(self._source, data, at, place.offset)
             places.append(BlockPlace(offset, length))
-        return keys, places
+        return _Entries(keys, places)
 
     def _rows(self, places: list[BlockPlace]) -> Int64s:
         for place in places:
@@ -114,13 +135,7 @@ class BitmapFile:
         )
 
 
-def _begin(keys: list[Key], interval: Interval) -> int:
-    if interval.low is None:
-        return 0
-    return (bisect_right if interval.low_open else bisect_left)(keys, interval.low)
-
-
-def _end(keys: list[Key], interval: Interval) -> int:
-    if interval.high is None:
-        return len(keys)
-    return (bisect_left if interval.high_open else bisect_right)(keys, interval.high)
+def _is_within(key: Key, interval: Interval) -> bool:
+    low, high = interval.low, interval.high
+    above = low is None or (key > low if interval.low_open else key >= low)  # type: ignore[operator]
+    return above and (high is None or (key < high if interval.high_open else key <= high))  # type: ignore[operator]

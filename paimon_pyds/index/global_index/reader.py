@@ -10,7 +10,8 @@ from paimon_pyds.base.types import DataType
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.index.global_index.bitmap_file import BitmapFile
 from paimon_pyds.index.global_index.btree_file import BTreeFile
-from paimon_pyds.index.global_index.key_bytes import global_key_codec
+from paimon_pyds.index.global_index.key_bytes import global_key_codec, key_reader
+from paimon_pyds.index.global_index.range_meta import KeyRange
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Interval, Nulls, Points, Probe
 from paimon_pyds.storage import ByteSource
@@ -89,3 +90,18 @@ def open_global_index(index_type: str, source: ByteSource, column_type: DataType
     if opened is None:
         raise UnsupportedError(f"global indexes of the type {index_type!r:.40} answer no predicate here")
     return GlobalIndexReader(opened(source, global_key_codec(column_type)), row_count, source.name)
+
+
+def may_hold(index_type: str, bounds: KeyRange, codec: KeyCodec, probe: Probe) -> bool:
+    """Whether an index file may have rows that match, by its bounds. Raises CorruptFileError: they are no keys."""
+    if index_type == BITMAP and not codec.is_binary:
+        return True  # pypaimon orders keys by their bytes
+    match probe:
+        case Nulls():
+            return bounds.has_nulls or probe.negated
+        case _ if probe.negated or bounds.first is None or bounds.last is None:
+            return bounds.first is not None
+    first, last = map(key_reader(codec), (bounds.first, bounds.last))
+    if isinstance(probe, Points):
+        return any(first <= key <= last for key in probe.keys)  # type: ignore[operator]
+    return (probe.low is None or probe.low <= last) and (probe.high is None or first <= probe.high)  # type: ignore[operator]

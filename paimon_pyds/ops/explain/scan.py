@@ -98,7 +98,9 @@ class ExplainedScan:
     def hint(self) -> str:
         """Advice if files are read and no index was used for the filter; else empty."""
         answers = [a for f in self.files for a in f.index_answers] + [a for s in self.skips for a in s.index_answers]
-        by_index = any(answer.index is not None for answer in answers)
+        by_index = any(answer.index is not None for answer in answers) or any(
+            step.name == "global index" for step in self.steps
+        )
         if not self.predicate or not self._read_files or by_index:
             return ""
         from shlex import quote

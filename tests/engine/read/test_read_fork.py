@@ -93,7 +93,7 @@ def test_one_scan_does_not_wait_for_another_to_be_planned(table: pp.Table, monke
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_forked_while_a_thread_holds_the_cache_can_scan(table: pp.Table) -> None:
-    with METADATA_CACHE._lock:
+    with METADATA_CACHE._small._lock, METADATA_CACHE._large._lock:
         child = os.fork()
         if not child:
             import signal

@@ -40,7 +40,7 @@ def update(name, column, value, values):
     builder = catalog.get_table(f"db.{name}").new_batch_write_builder()
     change, committer = builder.new_update(), builder.new_commit()
     found = change.new_predicate_builder().equal(column, value)
-    committer.commit(change.update_by_predicate(found, values))
+    committer.commit(change.update_by_predicate(found, values) if values else change.delete_by_predicate(found))
     committer.close()
 
 
@@ -53,12 +53,17 @@ def read(name, equal):
         writer.write_table(found)
 
 
+def index(name, column, index_type):
+    catalog.get_table(f"db.{name}").create_global_index(column, index_type=index_type)
+
+
+CALLS = {"create": create, "append": append, "update": update, "read": read, "index": index}
 print(json.dumps({"version": version("pypaimon")}), flush=True)
 for line in sys.stdin:
     call = json.loads(line)
     try:
         with redirect_stdout(sys.stderr):
-            {"create": create, "append": append, "update": update, "read": read}[call.pop("call")](**call)
+            CALLS[call.pop("call")](**call)
         answer = {}
     except Exception:  # noqa: BLE001 - whoever asked raises it
         answer = {"error": traceback.format_exc()}

@@ -1,0 +1,291 @@
+"""Global indexes in a plan: the row ids that may match a filter, in tables of data evolution.
+
+An index covers a range of row ids as they were when it was built. It is used for rows whose column has not been written
+since; of all others every row may match. Java and pypaimon leave rows out that no index covers (option
+``scalar-index.search-mode``); here they are read. (Source: Java Paimon 2.2, package globalindex.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.cache import cached_property
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataType
+from paimon_pyds.engine.scan.planned_files import deletion_files, index_file_paths
+from paimon_pyds.engine.scan.result import SkippedFile
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.index.global_index.key_bytes import global_key_codec
+from paimon_pyds.index.global_index.range_meta import read_key_range, source_snapshot
+from paimon_pyds.index.global_index.reader import GLOBAL_INDEX_TYPES, may_hold, open_global_index
+from paimon_pyds.index.keys import KeyCodec
+from paimon_pyds.index.probe import BOUNDS, Interval, Probe, make_probe
+from paimon_pyds.index.roaring.codec import decode_bitmap
+from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP
+from paimon_pyds.metadata.manifest import GlobalIndex, IndexEntry
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.sql.predicate.among import as_leaves
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import Among, And, Leaf, Or, Predicate
+from paimon_pyds.storage import FileSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.engine.scan.plan import Planner
+
+
+class Candidates(NamedTuple):
+    """Row ids that may match: ``rows``, and all that are not in the ``covered`` groups of rows.
+
+    Attributes:
+        covered: per group, by its number, whether an index covers it.
+        rows: sorted ids, all of them in covered groups.
+    """
+
+    covered: Flags
+    rows: Int64s
+
+
+class GlobalIndexes:
+    """The global indexes of one state of a table. ``entries``: as `with_row_groups` gives them, all of the plan."""
+
+    def __init__(self, planner: Planner, entries: pa.RecordBatch) -> None:
+        self._planner = planner
+        self.groups = RowGroups(planner, entries)
+        self._of_field: dict[int, list[list[IndexEntry]]] = {}
+        for files in _ranges(planner.store.index_entries(planner.request.state.snapshot)):
+            self._of_field.setdefault(_index_of(files[0]).index_field_id, []).append(files)
+
+    def candidates(self, predicate: Predicate) -> Candidates | None:
+        """The rows that may match; None where no index says anything.
+        Raises CorruptFileError, StorageError: an index file is damaged or can't be read."""
+        match predicate:
+            case Leaf():
+                return self._leaves((predicate,))
+            case And(children):
+                found = [self._leaves(bounds) for bounds in _bounds_by_column(children)]
+                others = [child for child in children if not isinstance(child, Leaf) or child.op not in BOUNDS]
+                found += [self.candidates(child) for child in others]
+                return reduce(self._both, found, None)
+            case Or(children):
+                either = [self.candidates(child) for child in children]
+                return reduce(self._either, either) if either else None
+            case Among():
+                return self.candidates(as_leaves(predicate))
+        return None
+
+    def _both(self, one: Candidates | None, other: Candidates | None) -> Candidates | None:
+        if one is None or other is None:
+            return other if one is None else one
+        rows = np.union1d(one.rows, other.rows)
+        return Candidates(one.covered | other.covered, rows[self._has(one, rows) & self._has(other, rows)])
+
+    def _either(self, one: Candidates | None, other: Candidates | None) -> Candidates | None:
+        if one is None or other is None:
+            return None
+        covered = one.covered & other.covered
+        rows = np.union1d(one.rows, other.rows)
+        return Candidates(covered, rows[covered[self.groups.of_rows(rows)]])
+
+    def _has(self, candidates: Candidates, rows: Int64s) -> Flags:
+        """Which rows may match."""
+        return np.isin(rows, candidates.rows) | ~candidates.covered[self.groups.of_rows(rows)]
+
+    def _leaves(self, leaves: Sequence[Leaf]) -> Candidates | None:
+        """The rows that may match all of several bounds of one column, or one leaf."""
+        column = leaves[0].column
+        ranges = self._of_field.get(-1 if column.field_id is None or column.path else column.field_id)
+        type_ = None if ranges is None or column.field_id is None else self._type_of(column.field_id)
+        if ranges is None or type_ is None or column.field_id is None:
+            return None
+        try:
+            codec = global_key_codec(type_)
+        except UnsupportedError:
+            return None
+        probe = _probe(leaves, codec)
+        covered, rows = np.zeros(len(self.groups), np.bool_), []
+        for files in ranges if probe is not None else ():
+            here = self.groups.trusted(files, column.field_id) & ~covered
+            found = self._ask(files, type_, codec, probe) if here.any() and probe is not None else None
+            if found is not None:
+                rows.append(found[here[self.groups.of_rows(found)]])
+                covered |= here
+        return Candidates(covered, np.unique(np.concatenate(rows))) if rows else None
+
+    def _ask(self, files: Sequence[IndexEntry], type_: DataType, codec: KeyCodec, probe: Probe) -> Int64s | None:
+        """The row ids by all index files of one range; None where the index does not help."""
+        rows = []
+        store, schema = self._planner.store, self._planner.schema
+        for entry, path in zip(files, index_file_paths(store, schema, files), strict=True):
+            index = _index_of(entry)
+            meta = index.index_meta
+            if meta is not None and not may_hold(entry.index_type, read_key_range(meta), codec, probe):
+                continue
+            source = FileSource(store.io, path, entry.file_size, kept=True)
+            count = index.row_range_end - index.row_range_start + 1
+            try:
+                found = open_global_index(entry.index_type, source, type_, count).candidates(probe)
+            except UnsupportedError:
+                return None
+            if found is None:
+                return None
+            source.keep()
+            rows.append(found + index.row_range_start)
+        return np.concatenate(rows) if rows else np.zeros(0, np.int64)
+
+    def _type_of(self, field_id: int) -> DataType | None:
+        """The type of a column; None if it was another one in any schema: an index does not say of which it is."""
+        fields = (field for schema in self._planner.store.schemas() for field in schema.fields)
+        types = {field.type.with_nullable(True) for field in fields if field.id == field_id}
+        return types.pop() if len(types) == 1 else None
+
+
+class RowGroups:
+    """The groups of rows of a plan, by number, and which of them an index is right about."""
+
+    def __init__(self, planner: Planner, entries: pa.RecordBatch) -> None:
+        self._planner, self._entries = planner, entries
+        anchors = np.flatnonzero(to_numpy(entries.column(ANCHOR)))
+        groups = to_numpy(entries.column(ROW_GROUP))
+        first = pc.fill_null(entries.column("first_row_id"), scalar(-1, pa.int64()))
+        self._number_of, self.anchors = groups, np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
+        self.anchors[groups[anchors]] = anchors
+        self.first: Int64s = to_numpy(first)[self.anchors]
+        self.rows: Int64s = to_numpy(entries.column("row_count"))[self.anchors]
+        self._order = np.argsort(self.first, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self.anchors)
+
+    def of_rows(self, rows: Int64s) -> Int64s:
+        """The group of each row id; that of any group for ids that are in none."""
+        places = np.searchsorted(self.first[self._order], rows, "right") - 1
+        return self._order[np.maximum(places, 0)]
+
+    @cached_property
+    def _partitions(self) -> pa.Array:
+        return self._entries.column("partition")
+
+    @cached_property
+    def _deleted(self) -> Int64s:
+        """The number of deleted rows of each group; 0 where that is not known."""
+        deletions = deletion_files(self._planner.store, self._planner.schema, self._planner.request.state.snapshot)
+        counts = {key: deletion.cardinality or 0 for key, deletion in deletions.items()}
+        places = self._entries.select(["partition", "bucket", "file_name"]).take(from_numpy(self.anchors))
+        keys = zip(*(column.to_pylist() for column in places.columns), strict=True)
+        return np.array([counts.get((PartitionBucket(p, b), name), 0) for p, b, name in keys], np.int64)
+
+    def trusted(self, files: Sequence[IndexEntry], field_id: int) -> Flags:
+        """The groups that are within the range of an index, and whose column is as it was when the index was built.
+
+        ``files``: all index files of one range.
+        """
+        index = _index_of(files[0])
+        mine = np.array([value == files[0].partition for value in self._partitions.to_pylist()])[self.anchors]
+        last = self.first + self.rows - 1
+        within = mine & (self.first >= index.row_range_start) & (last <= index.row_range_end)
+        partly = (
+            mine & (self.first <= index.row_range_end) & (last >= index.row_range_start) & ~within & (self.first >= 0)
+        )
+        held = sum(entry.row_count for entry in files)
+        if partly.any() or held + int(self._deleted[within].sum()) < int(self.rows[within].sum()):
+            return np.zeros(len(self), np.bool_)  # rows that the index does not have
+        members = [member for member in index.unknown if member.path == "_SOURCE_META"]
+        source = source_snapshot(members[0].value()) if members else None
+        once, newest = self._writes_of(field_id)
+        return within & (once if source is None else once | ((newest >= 0) & (newest <= source)))
+
+    def _writes_of(self, field_id: int) -> tuple[Flags, Int64s]:
+        """Of each group whether one commit wrote all values of a column, and the newest commit that wrote any; -1 where
+        none did."""
+        columns = ("schema_id", "write_cols", "min_sequence_number", "max_sequence_number")
+        found = zip(self._number_of.tolist(), *(self._entries.column(c).to_pylist() for c in columns), strict=True)
+        writers, newest = np.zeros(len(self), np.int64), np.full(len(self), -1, np.int64)
+        once = np.ones(len(self), np.bool_)
+        names: dict[int, str | None] = {}
+        for group, schema_id, held, least, greatest in found:
+            if schema_id not in names:
+                of_schema = self._planner.fields_of(schema_id)
+                names[schema_id] = next((field.name for field in of_schema if field.id == field_id), None)
+            if names[schema_id] is None or (held is not None and names[schema_id] not in held):
+                continue
+            writers[group] += 1
+            newest[group] = max(newest[group], greatest)
+            once[group] &= least == greatest
+        return once & (writers == 1), newest
+
+
+def _index_of(entry: IndexEntry) -> GlobalIndex:
+    assert entry.global_index is not None
+    return entry.global_index
+
+
+def _ranges(entries: Iterable[IndexEntry]) -> list[list[IndexEntry]]:
+    """The files of indexes that answer predicates: those of one column and range of rows, by one build, together."""
+    found: dict[object, list[IndexEntry]] = {}
+    for entry in entries:
+        if entry.global_index is not None and entry.index_type in GLOBAL_INDEX_TYPES:
+            build = replace(entry.global_index, index_meta=None)
+            found.setdefault((entry.partition, entry.index_type, build), []).append(entry)
+    return list(found.values())
+
+
+def _bounds_by_column(children: Sequence[Predicate]) -> Iterator[list[Leaf]]:
+    """The bounds among some conjuncts, those of one column together."""
+    found: dict[object, list[Leaf]] = {}
+    for child in children:
+        if isinstance(child, Leaf) and child.op in BOUNDS:
+            found.setdefault(child.column, []).append(child)
+    yield from found.values()
+
+
+def _probe(leaves: Sequence[Leaf], codec: KeyCodec) -> Probe | None:
+    probes = [make_probe(leaf.op, leaf.literals, codec) for leaf in leaves]
+    if len(probes) == 1:
+        return probes[0]
+    intervals = [probe for probe in probes if isinstance(probe, Interval)]
+    if len(intervals) < len(probes):
+        return next(probe for probe in probes if not isinstance(probe, Interval))  # a bound that is NULL
+    return reduce(Interval.overlap, intervals)
+
+
+def select_rows(entries: pa.RecordBatch, planner: Planner) -> Flags | None:
+    """Note in the plan which rows of its files may match, by global indexes. ``entries``: as `with_row_groups` gives
+    them.
+
+    Returns:
+        The entries of groups with rows that may match; None where no index says anything.
+
+    Raises CorruptFileError, StorageError: an index file is damaged or can't be read.
+    """
+    indexes = GlobalIndexes(planner, entries)
+    found = indexes.candidates(planner.request.predicate)
+    if found is None:
+        return None
+    groups, answers = indexes.groups, planner.embedded
+    names = entries.select(["partition", "bucket", "file_name", "file_size"])
+    keep = np.ones(len(groups), np.bool_)
+    for group in np.flatnonzero(found.covered).tolist():
+        first, rows = int(groups.first[group]), int(groups.rows[group])
+        begin, end = np.searchsorted(found.rows, [first, first + rows])
+        (place,) = names.slice(int(groups.anchors[group]), 1).to_pylist()
+        key = PartitionBucket(place["partition"], place["bucket"]), place["file_name"]
+        selection = RowSelection.of((found.rows[begin:end] - first).astype(np.uint32))
+        if key in answers.selections:
+            answers.rows_left_out -= rows - len(earlier := decode_bitmap(answers.selections.pop(key)))
+            selection = selection & RowSelection(earlier)
+        if selection.positions:
+            answers.selections[key] = selection.positions.serialize()
+            answers.rows_left_out += rows - len(selection.positions)
+        else:
+            keep[group] = False
+            reason = to_sql(planner.request.predicate, shorten=True)
+            planner.skips.append(SkippedFile(place["file_name"], rows, place["file_size"], reason, "global index"))
+    kept: Flags = keep[to_numpy(entries.column(ROW_GROUP))]
+    return kept
