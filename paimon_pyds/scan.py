@@ -34,6 +34,7 @@ from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.format import HELD_BATCH_BYTES
+from paimon_pyds.metadata.row_ids import condition_fields
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.split import METADATA_FIELDS
@@ -171,13 +172,14 @@ class Scan(RowStream):
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):
             return Const.TRUE
+        fields = condition_fields(self.schema.fields, self.options)
         if isinstance(filter_, str):
             from paimon_pyds.sql.expression.condition import bind_filter
 
-            return bind_filter(filter_, self.schema.fields, timezone=self.request.zone)
+            return bind_filter(filter_, fields, timezone=self.request.zone)
         from paimon_pyds.sql.predicate.bind import bind
 
-        return bind(filter_, self.schema.fields, timezone=self.request.zone)
+        return bind(filter_, fields, timezone=self.request.zone)
 
     def matching(self, keys: Rows) -> Scan:
         """The same scan, but of rows that have the values of one of some keys: see ``matching`` of `Table.scan`.

@@ -27,6 +27,7 @@ from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
 from paimon_pyds.engine.read.joined_reader import JoinedReader
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.engine.read.ranges_reader import RangesReader
+from paimon_pyds.engine.read.row_id_reader import RowIdReader
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import FiltersRows, FormatReader, ReadCounters, has_kind
 from paimon_pyds.format.batches import no_columns
@@ -34,6 +35,7 @@ from paimon_pyds.format.blob.reader import BlobReader, BlobSource
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.column_files import is_blob_file
 from paimon_pyds.metadata.partition import partition_texts
+from paimon_pyds.metadata.row_ids import IN_FILE
 from paimon_pyds.metadata.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const
@@ -120,6 +122,11 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
     if file.parts:
         with closing(JoinedReader(file, spec.joined(file), partial(open_data_file, spec, counters=counters))) as joined:
             yield joined
+        return
+    if file.schema_id < 0:
+        values = file._replace(schema_id=0)  # of the data file itself
+        opened = partial(open_data_file, spec, values, counters) if file.schema_id == IN_FILE else None
+        yield RowIdReader(file, opened)
         return
     format_ = formats.by_path(file.path)
     try:
@@ -411,6 +418,7 @@ def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDAr
 
 def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
     """What the file holds in a column of its own, where it does; else the derived values."""
+    file = next((part for part in file.parts if part.schema_id == IN_FILE), file)
     if name not in (file.write_cols or ()) or not len(rows):
         return derived
     selection = RowSelection.of(rows.astype(np.uint32))

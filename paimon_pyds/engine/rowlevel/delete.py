@@ -18,6 +18,7 @@ from paimon_pyds.engine.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.engine.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.engine.rowlevel.tasks import find_rows, remove_rows
 from paimon_pyds.errors import OptionError
+from paimon_pyds.metadata.row_ids import condition_fields
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.expression.bound import Operand
@@ -56,7 +57,9 @@ def delete(
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
-        predicate = bind_rows_condition(where, target.schema.fields, timezone=timezone)
+        predicate = bind_rows_condition(
+            where, condition_fields(target.schema.fields, target.options), timezone=timezone
+        )
         if keys is not None:
             predicate = make_and(predicate, matching_rows(keys, target.schema.fields, timezone))
         if target.schema.primary_keys:

@@ -44,6 +44,7 @@ from paimon_pyds.engine.write.conform import fill_default
 from paimon_pyds.errors import OptionError, UnknownColumnError, suggest
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.commit_message import CommitMessage
+from paimon_pyds.metadata.row_ids import condition_fields
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.split import ReadSpec
@@ -86,7 +87,7 @@ def update(
 
     def once(target: RowTarget) -> RowEdits:
         fields = target.schema.fields
-        predicate = bind_rows_condition(where, fields, timezone=timezone)
+        predicate = bind_rows_condition(where, condition_fields(fields, target.options), timezone=timezone)
         assignments = assignments_of(set, target.schema, (Scope((), fields),), timezone)
         edits = _key_edits if target.schema.primary_keys else _edits
         return edits(target, predicate, assignments, workers)

@@ -93,7 +93,7 @@ class _BoundsPlanner(Planner):
         if len(wanted) > _MOST_LEAVES:
             return {}
         found = {leaf: np.zeros(entries.num_rows, np.bool_) for leaf in wanted}
-        for group in statistics_groups(self.filter_fields, entries, self.fields_of) if wanted else ():
+        for group in statistics_groups(self.stored_filter_fields, entries, self.fields_of) if wanted else ():
             stats = group.read()
             for leaf in wanted:
                 if not group.evolution.devolves_exactly(leaf):

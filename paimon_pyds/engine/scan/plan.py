@@ -48,6 +48,7 @@ from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, is_apart, joined_files, with_row_groups
 from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.row_ids import NAMES, ROW_ID_FIELDS, with_row_ids
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
@@ -92,6 +93,8 @@ class Planner:
             self.filter_fields = nulls_only(request.filter_fields)
             schema = replace(request.state.schema, fields=nulls_only(request.state.schema.fields))
             request = replace(request, state=replace(request.state, schema=schema))
+        self.stored_filter_fields = tuple(field for field in self.filter_fields if field.name not in NAMES)
+        """Those of the filter's columns that files have statistics and indexes of."""
         self.request = request
         self.schema = request.state.schema
         self.steps: list[PruneStep] = []
@@ -353,6 +356,8 @@ class Planner:
         return self.reader.manifests(self.request.state.snapshot)
 
     def fields_of(self, schema_id: int) -> tuple[DataField, ...]:
+        if schema_id < 0:
+            return ROW_ID_FIELDS
         fields = self.store.schema(schema_id).fields
         return nulls_only(fields) if self.tests_variant else fields
 
@@ -368,6 +373,8 @@ class Planner:
             planned = planned_files(self.store, self.schema, part, details)
             if ROW_GROUP in part.schema.names:
                 planned = joined_files(planned, part, self.fields_of)
+            if self.stored_filter_fields != self.filter_fields:
+                planned = with_row_ids(planned, self.fields_of)
             files += self.alive(planned) if details.deletions else planned
         return self.limited(Files(tuple(files)))
 

@@ -12,6 +12,7 @@ from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.engine.scan.travel import Incremental, TableState
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import has_kind
+from paimon_pyds.metadata.row_ids import condition_fields
 from paimon_pyds.sql.predicate.tree import Predicate, root_columns
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ class ScanRequest:
 
     @property
     def filter_fields(self) -> tuple[DataField, ...]:
-        """The table's columns that the predicate needs."""
+        """The columns that the predicate needs: the table's, and row ids."""
         names = set(root_columns(self.predicate))
-        return tuple(field for field in self.state.schema.fields if field.name in names)
+        return tuple(f for f in condition_fields(self.state.schema.fields, self.options) if f.name in names)
 
     @property
     def row_limit(self) -> int | None:

@@ -28,8 +28,9 @@ from paimon_pyds.keys.merge.files_to_merge import (
 )
 from paimon_pyds.metadata.column_files import ROW_GROUP, SUPPLIED, all_of_group
 from paimon_pyds.metadata.manifest_reader import EntryFilter
+from paimon_pyds.metadata.row_ids import ROW_ID, may_hold_row_ids
 from paimon_pyds.sql.predicate.relaxation import partition_filter
-from paimon_pyds.sql.predicate.tree import Const, Predicate
+from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 
 if TYPE_CHECKING:
     from paimon_pyds.engine.scan.plan import Planner
@@ -80,14 +81,11 @@ def steps_of(planner: Planner) -> list[Step]:
     if planner.settled:
         return [] if planner.sifted else [PARTITIONS]
     if planner.sifted:
-        return [visible, merged, STATISTICS, EMBEDDED] if keyed else [EMBEDDED]
+        return [visible, merged, STATISTICS, EMBEDDED] if keyed else [ROW_IDS, EMBEDDED]
     if keyed:
         return [PARTITIONS, skew, BUCKETS, visible, KEYS, merged, STATISTICS, EMBEDDED]
-    return (
-        [PARTITIONS, skew, BUCKETS, STATISTICS, EMBEDDED, GLOBAL]
-        if planner.joins
-        else [PARTITIONS, skew, BUCKETS, STATISTICS, EMBEDDED]
-    )
+    steps: list[Step] = [PARTITIONS, skew, BUCKETS, ROW_IDS, STATISTICS, EMBEDDED]
+    return [*steps, GLOBAL] if planner.joins else steps
 
 
 def skew(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
@@ -165,6 +163,15 @@ def buckets_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) 
     return bucket_mask(predicate, planner.schema, entries, planner.store.schemas)
 
 
+def _by_row_ids(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:
+    mask = _of_row_ids(planner.request.predicate, entries, planner)
+    return (entries, "") if mask is None else (pc.filter(entries, from_numpy(mask)), "")
+
+
+def _of_row_ids(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) -> Mask | None:
+    return may_hold_row_ids(predicate, entries) if ROW_ID in root_columns(predicate) else None
+
+
 def _by_keys(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:
     return pc.filter(entries, from_numpy(keys_of(planner.request.predicate, entries, planner))), ""
 
@@ -203,7 +210,9 @@ def _by_embedded_index(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.Re
             return Const.TRUE  # readers evaluate the indexes of files whose rows are joined
         name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
         fields, trims = planner.fields_of(schema_id), traits_of(name).trims_char
-        evolution = plan_evolution(fields, planner.filter_fields, write_cols, trims_char=trims, zone=request.zone)
+        evolution = plan_evolution(
+            fields, planner.stored_filter_fields, write_cols, trims_char=trims, zone=request.zone
+        )
         is_merged = bool(planner.schema.primary_keys) and entries.column(MERGED)[row].as_py()
         return evolution.devolve(planner.unmerged if is_merged else request.predicate)
 
@@ -230,6 +239,7 @@ def _by_global_index(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.Reco
 
 PARTITIONS = Pruning("partitions", _by_partition, _partition_mask)
 BUCKETS = Pruning("buckets", _by_bucket, buckets_of)
+ROW_IDS = Pruning("row ids", _by_row_ids, _of_row_ids)
 KEYS = Pruning("keys", _by_keys, keys_of)
 STATISTICS = Pruning("statistics", _by_statistics, statistics_of)
 EMBEDDED = Pruning("embedded index", _by_embedded_index)
