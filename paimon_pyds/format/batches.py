@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterable, Sequence
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import sliced
-from paimon_pyds.errors import UnsupportedError
 
 
 def rebuild(array: pa.Array, type_: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
@@ -80,17 +79,6 @@ def _joined(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> Sequence[pa.R
         return parts
     joined: list[pa.RecordBatch] = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
     return joined
-
-
-def check_not_shredded(column: str, members: Iterable[str], path: object) -> None:
-    """Raises UnsupportedError: a MAP column is stored as a ROW with these members, as `map.storage-layout` has it."""
-    if "__field_mapping" in members:
-        raise UnsupportedError(
-            f"column {column!r} is a MAP whose keys are shared by many rows (map.storage-layout=shared-shredding)",
-            path=path,
-            hint="read the other columns with columns=…, or rewrite the file with Java Paimon and "
-            f"fields.{column}.map.storage-layout=default",
-        )
 
 
 def no_columns(rows: int) -> pa.RecordBatch:

@@ -34,6 +34,7 @@ _MODES = (
 _W = Scope.WRITE
 _WHOLE = "write with Java Paimon, or unset the option: new files hold whole values then, which Java reads as well"
 _NOT_INFERRED = "no shredding is inferred here"
+PLAIN_MAPS = "files say how they hold MAP columns; new ones hold them plain, which all versions read"
 _NO_ROWS = (
     "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
     "maintenance.remove_orphan_files and maintenance.verify work here"
@@ -64,8 +65,7 @@ _TABLE = (
     _h("scan.fallback-branch", _S, None, "branch that partitions come from which this one has not"),
     _i("scan.fallback-branch.read-fail-fast", _B, "false", "fail early in a fallback", "each error ends a read here"),
     _h("scan.primary-branch", _S, None, "branch that partitions come from, unless it has not got them"),
-    _r("map.storage-layout", _S, None, "layout of MAP columns in files", "shredded maps can't be read here",
-       accepted=("default",)),
+    _i("map.storage-layout", _S, None, "layout of MAP columns in files", PLAIN_MAPS),
 )  # fmt: skip
 
 _BUCKETS = (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from paimon_pyds.base.options.core import CORE_OPTIONS
+from paimon_pyds.base.options.core import CORE_OPTIONS, PLAIN_MAPS
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.base.secrets import RedactedDict, holds_secret, names_secret
@@ -35,7 +35,7 @@ _FIELD_OPTIONS: dict[str, tuple[Kind, str, Status, bool]] = {
     "nested-sequence-field": (Kind.STRING, "order of nested rows", Status.HONOURED, True),
     "count-limit": (Kind.INT, "most nested rows", Status.HONOURED, True),
     "ts-field": (Kind.STRING, "time of a map entry", Status.HONOURED, True),
-    "map.storage-layout": (Kind.STRING, "layout of a MAP in files", Status.REFUSED, False),
+    "map.storage-layout": (Kind.STRING, "layout of a MAP in files", Status.IGNORABLE, False),
     "map.shared-shredding.max-columns": (Kind.INT, "limit of shredding", Status.IGNORABLE, False),
     "map.shared-shredding.column-placement-policy": (Kind.STRING, "way of shredding", Status.IGNORABLE, False),
 }
@@ -57,7 +57,7 @@ def dynamic_option(key: str) -> Option | None:
     if key.startswith("fields."):
         for suffix, (kind, doc, status, primary_key_only) in _FIELD_OPTIONS.items():
             if key.endswith("." + suffix) and len(key) > len("fields.." + suffix):
-                why = "shredded maps can't be read here" if status is Status.REFUSED else ""
+                why = PLAIN_MAPS if status is Status.IGNORABLE else ""
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
     if match := _INDEX_COLUMNS.fullmatch(key):

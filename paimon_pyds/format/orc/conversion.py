@@ -16,14 +16,24 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Flags, Octets, Words, is_true, pc, to_numpy
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, arrow_type
+from paimon_pyds.base.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    arrow_type,
+)
 from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.base.varints import unzigzag, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
-from paimon_pyds.format.batches import check_not_shredded, rebuild
+from paimon_pyds.format.batches import rebuild
 from paimon_pyds.format.orc.encoding import RUN_WIDTHS, read_varint, unpack
 from paimon_pyds.format.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.format.orc.zones import ORC_EPOCH, Clocks, is_utc
+from paimon_pyds.format.shared_maps import MAPPING, OVERFLOW, SharedKeys, is_shared, whole_maps
 
 _DIRECT_V2 = 2
 """The column encoding DIRECT_V2 of the ORC specification."""
@@ -42,10 +52,14 @@ _STORED_AS = {
 
 
 def check_type(type_: DataType, orc: OrcType, name: str, path: str) -> None:
-    """Raises MissingColumnError unless a file's type holds values of the column's type, at every depth;
-    UnsupportedError: a MAP that is stored as a ROW."""
-    if type_.kind is Kind.MAP:
-        check_not_shredded(name, orc.names, path)
+    """Raises MissingColumnError unless a file's type holds values of the column's type, at every depth."""
+    if isinstance(type_, MapType) and is_shared(orc.names):
+        for member, held in zip(orc.names, orc.children, strict=True):
+            if member == OVERFLOW:
+                check_type(MapType(AtomicType(Kind.INT), type_.value), held, f"{name}.{member}", path)
+            elif member != MAPPING:
+                check_type(type_.value, held, f"{name}.{member}", path)
+        return
     if orc.kind not in _STORED_AS.get(type_.kind, ()):
         raise MissingColumnError(
             f"column {name!r} is {orc.kind.name} in the file, not {type_}", path=path, field="types"
@@ -94,6 +108,21 @@ def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, pat
     if type_.kind is Kind.CHAR:  # whatever the file's type is, as Java reads it
         return pc.utf8_rtrim(array, " ")
     return array if array.type == target else pc.cast(array, target)
+
+
+def shared_from_orc(
+    array: pa.Array, column: DataField, keys: SharedKeys, orc: OrcType, clocks: Clocks, path: object
+) -> pa.Array:
+    """The same for a column that is a MAP whose keys many rows share (`shared_maps.is_shared`)."""
+    type_ = column.type
+    assert isinstance(type_, MapType)
+    children = dict(zip(orc.names, orc.children, strict=True))
+
+    def convert(values: pa.Array, member: str) -> pa.Array:
+        child = children[member].children[1] if member == OVERFLOW else children[member]
+        return from_orc(values, type_.value, child, clocks, path)
+
+    return whole_maps(array, keys, arrow_type(type_), convert, column.name, path)
 
 
 def _map_from_orc(

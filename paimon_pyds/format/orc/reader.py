@@ -28,12 +28,12 @@ from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.arrays import sliced
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.base.selection import RowSelection
-from paimon_pyds.base.types import DataField, DataType, RowType, arrow_schema, arrow_type
+from paimon_pyds.base.types import DataField, DataType, MapType, RowType, arrow_schema, arrow_type
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, INTEGER_KINDS, Kind
 from paimon_pyds.base.varints import unzigzag
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, PaimonError, UnsupportedError
 from paimon_pyds.format import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
-from paimon_pyds.format.orc.conversion import StripeStreams, check_type, decode_timestamps, from_orc
+from paimon_pyds.format.orc.conversion import StripeStreams, check_type, decode_timestamps, from_orc, shared_from_orc
 from paimon_pyds.format.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack
 from paimon_pyds.format.orc.input import (
     CountedInput,
@@ -53,6 +53,7 @@ from paimon_pyds.format.orc.tail import (
     parse_tail,
 )
 from paimon_pyds.format.orc.zones import Clocks, is_utc, unnamed_zone
+from paimon_pyds.format.shared_maps import is_shared, stored_keys
 from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Predicate, tested_columns
 from paimon_pyds.storage import FileIO, saves_requests, storage_error
@@ -169,7 +170,11 @@ class OrcReader:
                 columns.append(decode_timestamps(streams, type_, arrow_type(field.type), clocks))
             elif batch is not None:
                 array = batch.column(plain.index(field.name))
-                columns.append(from_orc(array, field.type, type_, clocks, self._path))
+                if isinstance(field.type, MapType) and is_shared(type_.names):
+                    keys = stored_keys(self._tail.user_metadata.get(b"ARROW:schema", b""), field.name, self._path)
+                    columns.append(shared_from_orc(array, field, keys, type_, clocks, self._path))
+                else:
+                    columns.append(from_orc(array, field.type, type_, clocks, self._path))
         return columns
 
     def _clocks(self, stripe: Stripe, fields: Sequence[DataField]) -> Clocks:

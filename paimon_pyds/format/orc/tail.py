@@ -8,7 +8,7 @@ range of timestamps, which decide how to read.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
 from paimon_pyds.base.records import dataclass
@@ -91,7 +91,8 @@ class OrcTail:
 
     ``timestamps`` maps column numbers to (least, greatest) in milliseconds since 1970, UTC; ``statistics`` are the
     messages about each column of the whole file; ``metadata`` is the (offset, length) of the statistics of the stripes.
-    ``checksums`` are those that the file has; ``messages`` are the footer and the postscript, as they are.
+    ``checksums`` are those that the file has; ``messages`` are the footer and the postscript, as they are;
+    ``user_metadata`` is what writers have added.
     """
 
     codec: str
@@ -105,6 +106,7 @@ class OrcTail:
     tail_length: int
     checksums: OrcChecksums | None
     messages: tuple[bytes, bytes]
+    user_metadata: Mapping[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
     if length > len(end):
         end = read(size - length, length)
     footer = unpack(end[len(end) - length : len(end) - script_length - 1], codec, block_size, path)
-    row_count, stripes, root, statistics = _footer(footer, size - length, path)
+    row_count, stripes, root, statistics, user_metadata = _footer(footer, size - length, path)
     bounds = [_timestamp_bounds(column, path) for column in statistics]
     return OrcTail(
         codec=codec,
@@ -167,6 +169,7 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
         tail_length=max(length, guess),
         checksums=checksums_of(footer, size - length - metadata_length, path),
         messages=(footer, message),
+        user_metadata=user_metadata,
     )
 
 
@@ -182,14 +185,21 @@ def _postscript(script: dict[int, int | bytes], path: object) -> tuple[int, str,
     return numbers[1], CODECS[numbers[2]], block_size, numbers[5]
 
 
-def _footer(data: bytes, content: int, path: object) -> tuple[int, tuple[Stripe, ...], OrcType, tuple[bytes, ...]]:
-    """Rows, stripes, types, and the statistics of each column, of a file with ``content`` bytes before its footer."""
+def _footer(
+    data: bytes, content: int, path: object
+) -> tuple[int, tuple[Stripe, ...], OrcType, tuple[bytes, ...], dict[bytes, bytes]]:
+    """Rows, stripes, types, the statistics of each column and what writers have added, of a file with ``content`` bytes
+    before its footer."""
     row_count = first = 0
     stripes: list[Stripe] = []
     types: list[tuple[int, list[int], list[str]]] = []
     statistics: list[bytes] = []
+    added: dict[bytes, bytes] = {}
     for number, _, value in read_message(data, path):
         match number:
+            case 5:
+                item = {at: part for at, _, part in read_message(as_bytes(value, path, "metadata"), path)}
+                added[as_bytes(item.get(1, b""), path, "name")] = as_bytes(item.get(2, b""), path, "value")
             case 3:
                 stripes.append(_stripe(as_bytes(value, path, "stripes"), first, content, path))
                 first += stripes[-1].rows
@@ -203,7 +213,7 @@ def _footer(data: bytes, content: int, path: object) -> tuple[int, tuple[Stripe,
                 raise UnsupportedError("encrypted ORC files are not supported", path=path)
     if first != row_count:
         raise CorruptFileError(f"stripes of {first} rows in a file of {row_count}", path=path, field="numberOfRows")
-    return row_count, tuple(stripes), _tree(types, path), tuple(statistics)
+    return row_count, tuple(stripes), _tree(types, path), tuple(statistics), added
 
 
 def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:

@@ -11,7 +11,7 @@ Source: apache/parquet-format, Encodings.md and LogicalTypes.md; parquet-mr's Na
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +22,10 @@ from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.base.types.kinds import UNIT_DIGITS
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
-from paimon_pyds.format.batches import check_not_shredded, rebuild
+from paimon_pyds.format.batches import rebuild
 from paimon_pyds.format.parquet.footer import Chunk, require
 from paimon_pyds.format.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
+from paimon_pyds.format.shared_maps import SharedKeys, is_shared, stored_keys, whole_maps
 
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20
@@ -50,17 +51,43 @@ _NANO_LIMIT = 9_223_372_036_854_775
 """Microseconds: the last whole one before nanoseconds since 1970 leave 64 bits."""
 
 
-def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
+def conform_batch(
+    batch: pa.RecordBatch, schema: pa.Schema, path: str, stored: Callable[[], bytes] | None = None
+) -> pa.RecordBatch:
     """The batch's columns, taken in order, as the columns of ``schema``.
 
+    ``stored``: gives the Arrow schema that the file's metadata has as text, where the batch may lack that of columns.
+
     Raises:
+        CorruptFileError: a MAP whose keys many rows share is damaged.
         MissingColumnError: a column can't be that type.
-        UnsupportedError: a timestamp outside what Arrow's nanoseconds can hold, a MAP that is stored as a ROW.
+        UnsupportedError: a timestamp outside what Arrow's nanoseconds can hold.
     """
     if batch.schema.equals(schema):
         return batch
-    arrays = [conform(c, f.type, f.name, path) for c, f in zip(batch.columns, schema, strict=True)]
+    arrays = []
+    for column, own, wanted in zip(batch.columns, batch.schema, schema, strict=True):
+        if pa.types.is_map(wanted.type) and pa.types.is_struct(own.type):
+            arrays.append(_whole_map(column, own, wanted, path, stored))
+        else:
+            arrays.append(conform(column, wanted.type, wanted.name, path))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _whole_map(
+    array: pa.StructArray, own: pa.Field, wanted: pa.Field, path: str, stored: Callable[[], bytes] | None
+) -> pa.Array:
+    """A MAP whose keys many rows share: the file has it as a ROW."""
+    if not is_shared([member.name for member in array.type]):
+        return conform(array, wanted.type, wanted.name, path)
+    if own.metadata is None and stored is not None:
+        keys = stored_keys(stored(), wanted.name, path)
+    else:
+        keys = SharedKeys.of(own.metadata, wanted.name, path)
+    item, name = wanted.type.item_type, wanted.name
+    return whole_maps(
+        array, keys, wanted.type, lambda values, member: conform(values, item, f"{name}.{member}", path), name, path
+    )
 
 
 def conform(
@@ -88,8 +115,6 @@ def conform(
         return rebuild(array, type_, [conform(pairs, entries, column, path)])
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
         return rebuild(array, type_, [conform(array.values, type_.value_type, column, path)])
-    if pa.types.is_map(type_) and pa.types.is_struct(array.type):
-        check_not_shredded(column, [member.name for member in array.type], path)
     try:
         return _cast(array, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -346,7 +346,9 @@ class ParquetReader:
                     )
             elif keep is not None:
                 wanted = without_rows(batch, keep.slice(start, batch.num_rows))
-            found = conform_batch(wanted if wanted.num_rows else batch, schema, self._path)
+            found = conform_batch(
+                wanted if wanted.num_rows else batch, schema, self._path, self._source.stored_arrow_schema
+            )
             if done < rows:
                 sizing.learn(found)
             if wanted.num_rows:

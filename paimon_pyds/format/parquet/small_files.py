@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyarrow.types import is_map, is_struct
 
 from paimon_pyds.base.arrays import empty_table, one_batch
 from paimon_pyds.base.types import DataField, arrow_schema
@@ -58,7 +59,8 @@ class SmallFiles:
     def joined(self, tables: Sequence[pa.Table], path: str) -> pa.RecordBatch:
         """The rows of several files as one batch of the wanted columns. Raises as `conform_batch`."""
         first = tables[0].schema
-        if any(table.schema is not first and not table.schema.equals(first) for table in tables):
+        own_keys = any(is_struct(first.field(f.name).type) for f in self._schema if is_map(f.type))  # see `SharedKeys`
+        if own_keys or any(table.schema is not first and not table.schema.equals(first) for table in tables):
             parts = [conform_batch(one_batch(table), self._schema, path) for table in tables]
             return one_batch(pa.Table.from_batches(parts, self._schema))
         return conform_batch(one_batch(pa.concat_tables(tables)), self._schema, path)

@@ -181,6 +181,10 @@ class ParquetSource:
                     self._bounds[key] = index
         return self._bounds
 
+    def stored_arrow_schema(self) -> bytes:
+        """The Arrow schema of the columns as the file's metadata has it; empty where it has none."""
+        return bytes((self._metadata.metadata or {}).get(b"ARROW:schema", b""))
+
     @contextmanager
     def arrow_file(self, *, int96: bool, buffer: int = 0) -> Iterator[Any]:
         """Pyarrow's ParquetFile, for one thread at a time. It stays open for the next call.
