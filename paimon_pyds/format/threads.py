@@ -13,11 +13,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
 _Source = Generator[_T, None, None]
+_Work = Callable[[Callable[[], None]], None]
 
 
 def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.Semaphore) -> list[_T]:
@@ -220,7 +222,8 @@ class _Stream(Generic[_T]):
         with self.prefetcher.changed:
             self.prefetcher.changed.wait_for(lambda: self.done)
 
-    def _fill(self) -> None:
+    def _fill(self, end: Callable[[], None]) -> None:
+        """Run the source on a thread. ``end``: called before its end shows."""
         owner = self.prefetcher
         try:
             for item in self.source:
@@ -236,6 +239,7 @@ class _Stream(Generic[_T]):
             self.error = error
         if owner.permits is not None:
             owner.permits.release()
+        end()
         with owner.changed:
             self.done = True
             owner.changed.notify_all()
@@ -243,13 +247,16 @@ class _Stream(Generic[_T]):
 
 class _Worker:
     """A thread that runs one function after the other. When a thread ends, its memory is returned to the system page by
-    page, and the next one has to get it again, which takes longer than reading a small file."""
+    page, and the next one has to get it again, which takes longer than reading a small file.
+
+    A function is given another one, which it calls just before others see that it has ended: whoever begins the next
+    work because of that gets the same thread."""
 
     def __init__(self) -> None:
-        self._work = SimpleQueue[Callable[[], None]]()
+        self._work = SimpleQueue[_Work]()
         threading.Thread(target=self._run, name="paimon-prefetch", daemon=True).start()
 
-    def begin(self, work: Callable[[], None]) -> None:
+    def begin(self, work: _Work) -> None:
         self._work.put(work)
 
     def _run(self) -> None:
@@ -261,19 +268,19 @@ class _Worker:
                     _idle.remove(self)
                     return
                 continue
-            work()
+            work(partial(_idle.append, self))
             del work  # what it refers to may be large
-            _idle.append(self)
 
 
 IDLE_SECONDS = 1.0
-_idle: list[_Worker] = []
-"""Threads that wait for work, which end soon without it."""
+_idle: deque[_Worker] = deque()
+"""Threads that wait for work, which end soon without it. The one that waits longest is next: where the same files are
+read again, each thread then reads those that it read before, in memory that it has."""
 
 
-def _run_on_thread(work: Callable[[], None]) -> None:
+def _run_on_thread(work: _Work) -> None:
     try:
-        worker = _idle.pop()
+        worker = _idle.popleft()
     except IndexError:
         worker = _Worker()
     worker.begin(work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Generator
 
 import pytest
@@ -106,7 +107,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
 
 def test_closing_stops_the_threads_and_closes_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "IDLE_SECONDS", 0.001)
-    monkeypatch.setattr(threads, "_idle", [])
+    monkeypatch.setattr(threads, "_idle", deque())
     closed: list[int] = []
     before = {*threading.enumerate()}  # those of other tests may end meanwhile
     items = in_order(
@@ -136,6 +137,23 @@ def test_threads_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(200):
             assert list(in_order(map(source, range(3)), threads=2, held=9, size=lambda _: 1, eager=True)) == [0, 1, 2]
         assert len(seen) == 600 and (idle < 1 or len(set(seen)) < 50)
+
+
+def test_the_same_work_again_goes_to_the_same_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has memory for it already."""
+    monkeypatch.setattr(threads, "IDLE_SECONDS", 30)
+    monkeypatch.setattr(threads, "_idle", deque())
+
+    def source(number: int, seen: dict[int, int]) -> Generator[int, None, None]:
+        seen[number] = threading.get_ident()
+        yield number
+
+    found = []
+    for _ in range(50):
+        found.append(seen := dict[int, int]())
+        sources = (source(number, seen) for number in range(2))
+        assert list(in_order(sources, threads=2, held=9, size=lambda _: 1, eager=True)) == [0, 1]
+    assert len({ident for seen in found for ident in seen.values()}) == 2
 
 
 def test_an_error_of_a_source_leaves_its_thread_to_others() -> None:
