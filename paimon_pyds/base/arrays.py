@@ -9,7 +9,7 @@ Fixed-Size Primitive, Variable-size Binary and List.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -35,8 +35,9 @@ _LEAST_BLOCK = 1 << 19
 
 
 _NAMES = """
-binary_join_element_wise binary_length dictionary_encode equal filter greater greater_equal if_else invert is_nan
-is_valid less less_equal list_flatten list_value_length replace_with_mask take unique
+add_checked any binary_join_element_wise binary_length dictionary_encode divide divide_checked equal filter greater
+greater_equal if_else invert is_nan is_valid less less_equal list_flatten list_value_length multiply_checked
+negate_checked not_equal replace_with_mask subtract_checked take unique
 """
 _PLAIN = {**{name: name for name in _NAMES.split()}, "and_": "and", "or_": "or"}
 """Functions of ``pyarrow.compute`` that are called here with arrays, batches and scalars only, and what Arrow calls
@@ -44,19 +45,15 @@ them."""
 
 
 class _Compute:
-    """``pyarrow.compute``, imported when a function of it is first used that is not among `_PLAIN`: making them all
+    """``pyarrow.compute``, imported when a function of it is first called that is not among `_PLAIN`: making them all
     takes 30 ms, longer than a plan that needs some comparisons. Arguments may be Python values."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in _PLAIN:
-            found = partial(_plain_call, name)
-        else:
+        if name == "Expression":
             import pyarrow.compute
 
-            found = getattr(pyarrow.compute, name)
-            if hasattr(found, "__arrow_compute_function__"):
-                found = partial(_with_scalars, found, found.__arrow_compute_function__["arity"])
-        self.__dict__[name] = found
+            return pyarrow.compute.Expression
+        found = self.__dict__[name] = partial(_plain_call if name in _PLAIN else _imported_call, name)
         return found
 
     def fill_null(self, values: Any, value: object) -> Any:
@@ -95,10 +92,14 @@ def _matched(name: str, values: Any, pattern: str) -> Any:
     return call_function(name, [_datum(values)], MatchSubstringOptions(pattern))
 
 
-def _with_scalars(function: Callable[..., Any], arity: Any, *arguments: Any, **options: Any) -> Any:
+def _imported_call(name: str, *arguments: Any, **options: Any) -> Any:
     """Call a function of ``pyarrow.compute`` with Arrow's scalars for Python's values: pyarrow imports pandas to make
-    these. Arguments after the first ``arity`` are options."""
-    count = len(arguments) if arity is Ellipsis else arity
+    these."""
+    import pyarrow.compute
+
+    function = getattr(pyarrow.compute, name)
+    arrow = getattr(function, "__arrow_compute_function__", {"arity": 0})
+    count = len(arguments) if arrow["arity"] is Ellipsis else arrow["arity"]  # further ones are options
     return function(*map(_datum, arguments[:count]), *arguments[count:], **options)
 
 
@@ -270,7 +271,7 @@ def decoded(values: pa.DictionaryArray) -> pa.Array:
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
     """A table in one piece, as `one_array`."""
-    batches = table.to_batches()
+    batches = table.combine_chunks().to_batches()
     if len(batches) == 1:
         return batches[0]
     return pa.RecordBatch.from_arrays([one_array(column) for column in table.columns], schema=table.schema)

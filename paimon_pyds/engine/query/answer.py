@@ -145,9 +145,14 @@ class IndexedFile:
         return None if rows is None else rows.count(self.file.row_count)
 
     @property
+    def _only_data_answers(self) -> bool:
+        """Whether no index says which rows the filter keeps, so that many small files are read together."""
+        return self.file.merged or not (self.has_no_filter or (self._spec.use_index and self.file.has_index))
+
+    @property
     def rows(self) -> RowSelection | None:
         """Exactly the live rows that match the filter; None if the data has to be read for that."""
-        if self.file.merged:
+        if self._only_data_answers:
             return None
         with self._asking():
             return self._live.rows
@@ -189,4 +194,4 @@ class IndexedFile:
 
     def reading_candidates(self) -> PlannedFile:
         """The file, to be read at `candidates` only: indexes and deletions are in that already."""
-        return self.file if self.file.merged else self.file.selecting(self.candidates)
+        return self.file if self._only_data_answers else self.file.selecting(self.candidates)

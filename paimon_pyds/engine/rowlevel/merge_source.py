@@ -158,7 +158,7 @@ def join_operand(on: Any) -> Operand:
     """The join condition of a MERGE: text, a list of names, or an expression of Arrow's.
     Raises OptionError, ArgumentTypeError: it is empty, or of another type: a constant would join all rows or no row."""
     hint = 'such as "id", ["id", "dt"] or "target.id = source.id AND target.n > 1"'
-    if isinstance(on, pc.Expression) or (isinstance(on, str) and on.replace(",", "").strip()):
+    if (isinstance(on, str) and on.replace(",", "").strip()) or isinstance(on, pc.Expression):
         return on
     iterable = isinstance(on, Iterable) and not isinstance(on, str | bytes | bytearray | Mapping)
     names = list(on) if iterable else []

@@ -193,7 +193,7 @@ def _without_nan(stats: ColumnStats, kind: Kind) -> tuple[pa.Array, pa.Array]:
 class _Partitions:
     def __init__(self, entries: pa.RecordBatch, fields: Sequence[DataField]) -> None:
         self.fields = fields
-        coded = entries.column("partition").dictionary_encode()
+        coded = pc.dictionary_encode(entries.column("partition"))
         self.codes: npt.NDArray[np.int64] = np.asarray(to_numpy(coded.indices), np.int64)
         self.values = partition_values(fields, coded.dictionary) if fields else None
 

@@ -202,7 +202,7 @@ def instant_bounds(
     """
     if not is_legacy(options) or not clocked(entries):
         return None
-    wanted = {id_: _wanted(fields_of(id_)) for id_ in entries.column("schema_id").unique().to_pylist()}
+    wanted = {id_: _wanted(fields_of(id_)) for id_ in pc.unique(entries.column("schema_id")).to_pylist()}
     if not any(wanted.values()):
         return None
     found: list[InstantBounds] = [()] * entries.num_rows

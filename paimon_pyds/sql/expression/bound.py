@@ -126,12 +126,12 @@ def bind_expression(
         ExpressionError: it does not parse, names no column, mixes types, or can't be stored in the target.
     """
     zone = timezone or default_zone()
-    if isinstance(operand, pc.Expression):
-        names = tuple(scope.prefix + field.name for scope in scopes for field in scope.fields)
-        return BoundExpression(str(operand), names, None, target, zone, None, operand)
     if isinstance(operand, str):
         source = SqlText(operand, "expression")
         return bind_tree(parse(source, timezone=zone), Binder(scopes, zone, source, now), target)
+    if isinstance(operand, pc.Expression):
+        names = tuple(scope.prefix + field.name for scope in scopes for field in scope.fields)
+        return BoundExpression(str(operand), names, None, target, zone, None, operand)
     try:
         literal = casts.from_python(operand, None if target is None else target.type.kind)
     except PredicateError as error:

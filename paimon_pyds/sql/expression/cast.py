@@ -115,13 +115,13 @@ def _find(source: Kind, target: Kind) -> _Cast | None:
 
 
 def _plain(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
-    return array.cast(arrow_type(target))
+    return pc.cast(array, arrow_type(target))
 
 
 def _to_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     kind = source.kind
     if kind in INTEGER_KINDS or kind is Kind.BOOLEAN or kind in STRING_KINDS or kind in BINARY_KINDS:
-        return array.cast(pa.string())
+        return pc.cast(array, pa.string())
     if kind in FLOAT_KINDS:
         single = kind is Kind.FLOAT
         return by_distinct(array, lambda value: java_float_text(value, single), pa.string())
@@ -139,7 +139,7 @@ def _to_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str)
 def _from_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     kind, wanted = target.kind, arrow_type(target)
     if kind in BINARY_KINDS:
-        return array.cast(wanted)
+        return pc.cast(array, wanted)
     if kind in TIMESTAMP_KINDS or kind is Kind.TIME:
         unit = 1_000_000 if kind is Kind.TIME else 1_000_000_000 // UNITS_PER_SECOND[timestamp_unit(target)]
         storage = pa.int32() if kind is Kind.TIME else pa.int64()
@@ -167,7 +167,7 @@ def _to_integer(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
     """Towards zero; a value outside of the type's range is an error."""
     wanted = arrow_type(target)
     if source.kind in INTEGER_KINDS or source.kind is Kind.BOOLEAN:
-        return array.cast(wanted)
+        return pc.cast(array, wanted)
     half = 1 << (INTEGER_BITS[target.kind] - 1)
     if source.kind is Kind.DECIMAL:
         exact, step = unscaled(array), 10 ** (source.scale or 0)
@@ -188,7 +188,11 @@ def _to_integer(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
 def _to_float(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     wanted = arrow_type(target)
     if source.kind is not Kind.DECIMAL:
-        return array.cast(wanted, safe=False) if source.kind is not Kind.BOOLEAN else array.cast(pa.int8()).cast(wanted)
+        return (
+            pc.cast(array, wanted, safe=False)
+            if source.kind is not Kind.BOOLEAN
+            else pc.cast(pc.cast(array, pa.int8()), wanted)
+        )
     if target.kind is Kind.FLOAT:
         return by_distinct(array, lambda value: values.float32_from_text(str(value)), wanted)
     scale = source.scale or 0
@@ -200,7 +204,7 @@ def _to_float(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
 def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     scale = target.scale or 0
     if source.kind in FLOAT_KINDS:
-        doubles = array.cast(pa.float64())
+        doubles = pc.cast(array, pa.float64())
         # Java makes a DECIMAL of a double's shortest text, not of its binary value.
         return by_distinct(
             doubles,
@@ -210,7 +214,7 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
     if source.kind is Kind.DECIMAL:
         found = rescale(unscaled(array), source.scale or 0, scale)
     else:
-        whole = array.cast(pa.int8()) if source.kind is Kind.BOOLEAN else array
+        whole = pc.cast(array, pa.int8()) if source.kind is Kind.BOOLEAN else array
         found = rescale(filled(whole).astype(np.int64), 0, scale)
     return from_unscaled(found, valid(array), target)
 
@@ -219,13 +223,13 @@ def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone:
     """Seconds since the epoch."""
     factor = UNITS_PER_SECOND[timestamp_unit(target)]
     if source.kind in EXACT and source.kind is not Kind.DECIMAL:
-        counts = pc.multiply_checked(array.cast(pa.int64()), factor)
+        counts = pc.multiply_checked(pc.cast(array, pa.int64()), factor)
     elif source.kind is Kind.DECIMAL:
         scaled = wide(unscaled(array)) * factor // 10 ** (source.scale or 0)
         counts = arrow_array(scaled.tolist(), pa.int64(), mask=~valid(array))
     else:
         with np.errstate(over="ignore"):  # the cast says what is out of range
-            scaled = np.trunc(filled(array.cast(pa.float64())) * factor)
+            scaled = np.trunc(filled(pc.cast(array, pa.float64())) * factor)
         counts = arrow_array(scaled, mask=~valid(array)).cast(pa.int64())
     return counts.view(arrow_type(target))
 

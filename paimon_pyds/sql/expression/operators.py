@@ -50,7 +50,8 @@ def divide(a: Datum, b: Datum) -> pa.Array:
 
 def _check_divisor(divisor: pa.Array, dividend: pa.Array) -> None:
     """Division by zero is an error where both sides have values."""
-    zero = pc.and_(pc.equal(divisor, scalar(0, divisor.type)), dividend.is_valid())
+    zero = scalar(0.0 if pa.types.is_floating(divisor.type) else 0, divisor.type)
+    zero = pc.and_(pc.equal(divisor, zero), pc.is_valid(dividend))
     if pc.any(zero).as_py():
         raise ExpressionError(_ZERO, hint=_ZERO_HINT)
 
