@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_pyds.base.options.option import comma_separated
@@ -129,6 +130,12 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
     these options are absent; they are filled in.
     Raises CorruptFileError: not JSON, a member missing or of the wrong type; UnsupportedError: a newer version.
     """
+    found = _parsed(data, path)
+    return replace(found, options=dict(found.options), unknown=dict(found.unknown))
+
+
+@lru_cache(maxsize=4)  # a table that is opened again has the same columns, for which results are cached
+def _parsed(data: bytes, path: str) -> TableSchema:
     json = JsonObject(data, path)
     version = json.version("schema", CURRENT_SCHEMA_VERSION)
     fields = _parse_fields(json)
