@@ -101,6 +101,7 @@ class FormatTraits:
         group: what is read of a file at least.
         small_file: bytes of a file up to which it takes longer to open than to decode, and `FileFormat.small_files`
             decodes it; 0 where the format has no such decoder.
+        encodes_small: `FileFormat.small_encoder` encodes files of few rows.
     """
 
     trims_char: bool = False
@@ -116,6 +117,7 @@ class FormatTraits:
     magic: bytes = b""
     group: str = "file"
     small_file: int = 0
+    encodes_small: bool = False
 
 
 TRAITS: Mapping[str, FormatTraits] = {
@@ -128,8 +130,11 @@ TRAITS: Mapping[str, FormatTraits] = {
         magic=b"PAR1",
         group="row groups",
         small_file=128 << 10,
+        encodes_small=True,
     ),
-    "orc": FormatTraits(trims_char=True, has_clocks=True, ignores_nan=True, magic=b"ORC", group="stripes"),
+    "orc": FormatTraits(
+        trims_char=True, has_clocks=True, ignores_nan=True, magic=b"ORC", group="stripes", small_file=128 << 10
+    ),
     "avro": FormatTraits(has_statistics=False, timestamp_digits=6, magic=b"Obj\x01", group="blocks"),
 }
 """By the names of formats."""
@@ -342,7 +347,7 @@ class FileFormat:
 
     def small_encoder(self, fields: Sequence[DataField], options: Mapping[str, str]) -> SmallFileEncoder | None:
         """An encoder of files of few rows; None where the format has none. Raises as `open_writer`."""
-        if not self.traits.small_file:
+        if not self.traits.encodes_small:
             return None
         self._check_types(fields)
         stored = _written(fields)

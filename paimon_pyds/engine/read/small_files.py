@@ -169,7 +169,7 @@ class JoinedFiles:
     def rows(self, decoded: Sequence[DecodedFile]) -> pa.RecordBatch:
         """The surviving rows of some files, all of which the decoder could read; traces have how many of each."""
         files, traces = [each.file for each in decoded], [each.trace for each in decoded]
-        tables = [self.empty if each.table is None else each.table for each in decoded]
+        tables = [each.table for each in decoded if each.table is not None and each.table.num_rows] or [self.empty]
         counts = np.array([trace.rows_after_pages for trace in traces])
         read = self.decoder.joined(tables, files[0].path) if self.fields else no_columns(int(counts.sum()))
         partition = self._known(files, counts)

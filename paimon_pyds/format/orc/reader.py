@@ -44,6 +44,7 @@ from paimon_pyds.format.orc.input import (
     stripe_in_memory,
 )
 from paimon_pyds.format.orc.tail import (
+    TIMESTAMPS,
     OrcKind,
     OrcTail,
     OrcType,
@@ -58,9 +59,6 @@ from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Predicate, tested_columns
 from paimon_pyds.storage import FileIO, saves_requests, storage_error
 
-_TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
-_SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)
-"""What nanoseconds in 64 bits can hold, in milliseconds, less some days at either end, more than time zones differ."""
 _WHOLE = frozenset({OrcKind.BYTE, OrcKind.SHORT, OrcKind.INT, OrcKind.LONG})
 _FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})
 _MOST_ROWS = 1 << 32
@@ -85,7 +83,7 @@ class OrcReader:
         read_end = self._unchecked if self._fetched is None else self._fetched.read_end
         self._tail: OrcTail = parse_tail(read_end, size, path)
         self._range = checked(self._unchecked, self._tail, path)
-        self._has_timestamps = any(inner.kind in _TIMESTAMPS for inner in self._tail.root.walk())
+        self._has_timestamps = any(inner.kind in TIMESTAMPS for inner in self._tail.root.walk())
         counters.footer_bytes += self._tail.tail_length
         self.row_count = self._tail.row_count
         self._input: pa.NativeFile | None = None
@@ -191,10 +189,7 @@ class OrcReader:
     def _is_wide(self, type_: OrcType) -> bool:
         """Whether the column may hold timestamps that nanoseconds cannot."""
         for inner in type_.walk():
-            if inner.kind not in _TIMESTAMPS:
-                continue
-            low, high = self._tail.timestamps.get(inner.id, (0, 0))
-            if low < _SAFE_MILLIS[0] or high > _SAFE_MILLIS[1]:
+            if not self._tail.fits_nanoseconds(inner):
                 if inner is not type_:
                     raise UnsupportedError(
                         "an ORC file with nested timestamps outside the years 1677 to 2262 can't be read",

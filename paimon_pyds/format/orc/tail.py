@@ -48,6 +48,11 @@ class StreamKind(enum.IntEnum):
     SECONDARY = 5
 
 
+TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
+_SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)
+"""What nanoseconds in 64 bits can hold, in milliseconds, less some days at either end, more than time zones differ."""
+
+
 @dataclass(slots=True)
 class OrcType:
     """A type and its place in the tree; ``id`` is the number of its column."""
@@ -107,6 +112,11 @@ class OrcTail:
     checksums: OrcChecksums | None
     messages: tuple[bytes, bytes]
     user_metadata: Mapping[bytes, bytes]
+
+    def fits_nanoseconds(self, type_: OrcType) -> bool:
+        """Whether a column, without those inside it, has no timestamps but those that 64 bits of nanoseconds hold."""
+        low, high = self.timestamps.get(type_.id, (0, 0)) if type_.kind in TIMESTAMPS else (0, 0)
+        return _SAFE_MILLIS[0] <= low and high <= _SAFE_MILLIS[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,18 +52,20 @@ class SmallFiles:
             table = reader.read_all(column_indices=leaves, use_threads=False)
         except (pa.ArrowException, PaimonError, OSError, ValueError, MemoryError, OverflowError):
             return None
-        if table.num_rows != rows or table.num_columns != len(self._schema):
-            return None
-        return table.select(self._schema.names)
+        return table if table.num_rows == rows and table.num_columns == len(self._schema) else None
 
     def joined(self, tables: Sequence[pa.Table], path: str) -> pa.RecordBatch:
         """The rows of several files as one batch of the wanted columns. Raises as `conform_batch`."""
-        first = tables[0].schema
+        names, first = self._schema.names, tables[0].schema
         own_keys = any(is_struct(first.field(f.name).type) for f in self._schema if is_map(f.type))  # see `SharedKeys`
-        if own_keys or any(table.schema is not first and not table.schema.equals(first) for table in tables):
-            parts = [conform_batch(one_batch(table), self._schema, path) for table in tables]
-            return one_batch(pa.Table.from_batches(parts, self._schema))
-        return conform_batch(one_batch(pa.concat_tables(tables)), self._schema, path)
+        try:
+            whole = None if own_keys else pa.concat_tables(tables).select(names)
+        except pa.ArrowInvalid:  # their schemas differ
+            whole = None
+        if whole is None:
+            parts = [conform_batch(one_batch(table.select(names)), self._schema, path) for table in tables]
+            whole = pa.Table.from_batches(parts, self._schema)
+        return conform_batch(one_batch(whole), self._schema, path)
 
     def _leaves_of(self, schema: Any) -> list[int] | None:
         """The leaves of the wanted columns, in the order of the file; None where one is missing or of 96 bits."""

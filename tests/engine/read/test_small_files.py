@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pyarrow.orc as arrow_orc
 import pytest
 from hypothesis import Phase, given, settings
 
@@ -22,6 +23,7 @@ from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.small_files import joined_files
 from paimon_pyds.engine.read.split_read import read_splits
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.format.orc.small_files import SmallFiles as OrcSmallFiles
 from paimon_pyds.format.parquet.small_files import SmallFiles
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema, sections
 from support.effort import LONG, sampled
@@ -50,10 +52,11 @@ def _row(i: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
+@pytest.fixture(scope="module", params=["parquet", "orc"])
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
     """Some sixty files of few rows in partitions, of three schemas."""
-    made = pp.Table.create(tmp_path_factory.mktemp("w") / "t", _COLUMNS, partition_by=["p", "q"])
+    options = {"file.format": request.param}
+    made = pp.Table.create(tmp_path_factory.mktemp("w") / "t", _COLUMNS, partition_by=["p", "q"], options=options)
     schema = made.arrow_schema
     made.append(pa.Table.from_pylist([_row(i) for i in range(40)], schema))
     made.alter(add_columns={"late": "INT"}, rename_columns={"s": "text"})
@@ -102,9 +105,10 @@ def test_a_trace_counts_the_rows_of_its_file(table: pp.Table) -> None:
     assert all(trace.counters.bytes_read > 0 and trace.rows_after_pages == trace.rows for trace in traces)
 
 
-@pytest.fixture
-def flat(tmp_path: Path) -> pp.Table:
-    made = pp.Table.create(tmp_path / "t", {"id": "BIGINT", "p": "INT"}, partition_by="p")
+@pytest.fixture(params=["parquet", "orc"])
+def flat(request: pytest.FixtureRequest, tmp_path: Path) -> pp.Table:
+    options = {"file.format": request.param}
+    made = pp.Table.create(tmp_path / "t", {"id": "BIGINT", "p": "INT"}, partition_by="p", options=options)
     made.append(pa.table({"id": range(20), "p": pa.array(range(20), pa.int32())}))
     return made
 
@@ -137,11 +141,31 @@ def test_damage_never_gives_other_rows(flat: pp.Table) -> None:
 
 def test_a_file_of_other_rows_than_its_manifest_says_is_corrupt(flat: pp.Table) -> None:
     paths = _paths(flat)
-    other = pp.Table.create(Path(flat.path).parent / "other", {"id": "BIGINT", "p": "INT"})
+    other = pp.Table.create(Path(flat.path).parent / "other", flat.arrow_schema, options=dict(flat.options))
     other.append(pa.table({"id": range(3), "p": pa.array([1, 1, 1], pa.int32())}))
     paths[3].write_bytes(_paths(other)[0].read_bytes())
     with pytest.raises(CorruptFileError, match=paths[3].name):
         flat.scan().to_arrow()
+
+
+def test_orc_files_that_only_the_reader_reads(tmp_path: Path) -> None:
+    """Timestamps that nanoseconds don't hold, a dot in a name, files without checksums."""
+    columns = {"id": "BIGINT", "a.b": "INT", "ts": "TIMESTAMP(3)", "p": "INT"}
+    table = pp.Table.create(tmp_path / "t", columns, partition_by="p", options={"file.format": "orc"})
+    years = [1, 1677, 1970, 2024, 2263, 9999]
+    table.append([{"id": year, "a.b": 1, "ts": dt.datetime(year, 5, 6), "p": year} for year in years])
+    for columns_read in (None, ["id"], ["id", "ts"], ["a.b"]):
+        spec, files = _plan(table, None, columns_read)
+        traces = [FileTrace(file.path, file.row_count) for file in files]
+        found = pa.Table.from_batches(small_files.read_small_files(spec, files, traces, 9)).combine_chunks()
+        assert found.equals(_alone(spec, files))
+        assert [trace.rows_returned for trace in traces] == [1] * len(years)
+    fields = table.schema.fields[:1]
+    for path in _paths(table):
+        plain = tmp_path / "plain.orc"
+        arrow_orc.write_table(arrow_orc.read_table(path, columns=["id"]), plain)
+        assert OrcSmallFiles(fields).decode(path.read_bytes(), 1, "f") is not None
+        assert OrcSmallFiles(fields).decode(plain.read_bytes(), 1, "f") is None
 
 
 def test_a_small_file_of_very_long_texts_is_left_to_the_reader_with_bounded_memory(tmp_path: Path) -> None:
