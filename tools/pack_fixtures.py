@@ -1,7 +1,9 @@
-"""Pack the smallest and most telling Java-written tables into tests/fixtures/java_tables.tar.xz.
+"""Pack the smallest and most telling Java-written tables into tests/fixtures/java_tables.tar.xz, and all tables by
+writers of Paimon 2.x into paimon2_tables.tar.xz next to it.
 
-``python tools/pack_fixtures.py [FIXTURES]``: FIXTURES is ../shared/fixtures/dev by default. The archive is the same,
-byte for byte, for the same tables. A clone without ../shared unpacks it into .cache/ when its tests start.
+``python tools/pack_fixtures.py [FIXTURES]``: FIXTURES is ../shared/fixtures/dev by default, next to v2 and jvm21. The
+archives are the same, byte for byte, for the same tables. A clone without ../shared unpacks them into .cache/ when its
+tests start.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ import io
 import lzma
 import sys
 import tarfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "tests" / "fixtures" / "java_tables.tar.xz"
+TARGET2 = TARGET.with_name("paimon2_tables.tar.xz")
 LIMIT = 1_500_000
 
 TABLES = [
@@ -63,13 +67,19 @@ def _packed_name(fixtures: Path, path: Path) -> str:
     return path.relative_to(fixtures if path.is_relative_to(fixtures) else fixtures.parent).as_posix()
 
 
-def pack(fixtures: Path) -> bytes:
-    """The archive."""
+def members2(fixtures: Path) -> list[Path]:
+    """Files of the tables of Paimon 2.x."""
+    tables = [path.parent for path in sorted((fixtures.parent / "v2").glob("*/meta.json"))]
+    return sorted((p for table in tables for p in table.rglob("*") if p.is_file()), key=lambda p: (p.suffix, str(p)))
+
+
+def pack(paths: Sequence[Path], name_of: Callable[[Path], str]) -> bytes:
+    """An archive of files under these names."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for path in members(fixtures):
+        for path in paths:
             data = path.read_bytes()
-            info = tarfile.TarInfo(_packed_name(fixtures, path))
+            info = tarfile.TarInfo(name_of(path))
             info.size, info.mode = len(data), 0o644
             tar.addfile(info, io.BytesIO(data))
     return lzma.compress(raw.getvalue(), preset=9 | lzma.PRESET_EXTREME)
@@ -81,12 +91,16 @@ def main() -> None:
     absent += [t for t in NEWER if not (_newer(fixtures) / t / "expected.json").is_file()]
     if absent:
         sys.exit(f"{fixtures} has no {', '.join(absent)}")
-    archive = pack(fixtures)
-    if len(archive) > LIMIT:
-        sys.exit(f"{len(archive):,} bytes are more than {LIMIT:,}: leave some tables out")
+    newer = fixtures.parent / "v2"
     TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_bytes(archive)
-    print(f"{TARGET.relative_to(ROOT)}: {len(TABLES) + len(NEWER)} tables, {len(archive):,} bytes")
+    for target, archive in (
+        (TARGET, pack(members(fixtures), lambda path: _packed_name(fixtures, path))),
+        (TARGET2, pack(members2(fixtures), lambda path: path.relative_to(newer).as_posix())),
+    ):
+        if len(archive) > LIMIT:
+            sys.exit(f"{len(archive):,} bytes are more than {LIMIT:,}: leave some tables out")
+        target.write_bytes(archive)
+        print(f"{target.relative_to(ROOT)}: {len(archive):,} bytes")
 
 
 if __name__ == "__main__":

@@ -29,16 +29,16 @@ def _find() -> tuple[Path | None, bool]:
     shared = Path(named) if named else ROOT.parent / "shared" / "fixtures" / "dev"
     if shared.is_dir():
         return shared, True
-    return (_unpacked(), False) if ARCHIVE.is_file() else (None, False)
+    return (unpacked(ARCHIVE), False) if ARCHIVE.is_file() else (None, False)
 
 
-def _unpacked() -> Path:
-    """The compact set, unpacked once into the project's cache."""
-    digest = hashlib.sha256(ARCHIVE.read_bytes()).hexdigest()[:16]
-    target = ROOT / ".cache" / f"java_tables-{digest}"
+def unpacked(archive: Path) -> Path:
+    """A packed set of tables, unpacked once into the project's cache."""
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    target = ROOT / ".cache" / f"{archive.name.partition('.')[0]}-{digest}"
     if not target.is_dir():
         target.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch, tarfile.open(ARCHIVE) as tar:
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch, tarfile.open(archive) as tar:
             fresh = Path(scratch) / "tables"
             fresh.mkdir()
             for member in tar:  # files only, under names that tools/pack_fixtures.py chose

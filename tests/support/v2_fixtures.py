@@ -1,5 +1,5 @@
 """Tables that the writers of Paimon 2.x made, and the rows that they hold: ../shared/fixtures/v2, or what
-PAIMON_PYDS_FIXTURES_V2 names. Its README.md lists them.
+PAIMON_PYDS_FIXTURES_V2 names, whose README.md lists them; else tests/fixtures/paimon2_tables.tar.xz.
 """
 
 from __future__ import annotations
@@ -12,11 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from support.fixtures import ROOT
+from support.fixtures import ROOT, unpacked
 from support.values import expected_lines
 
-_NAMED = os.environ.get("PAIMON_PYDS_FIXTURES_V2")
-FOLDER = Path(_NAMED) if _NAMED else ROOT.parent / "shared" / "fixtures" / "v2"
+ARCHIVE = ROOT / "tests" / "fixtures" / "paimon2_tables.tar.xz"
+
+
+def _find() -> Path:
+    named = os.environ.get("PAIMON_PYDS_FIXTURES_V2")
+    shared = Path(named) if named else ROOT.parent / "shared" / "fixtures" / "v2"
+    return shared if shared.is_dir() or not ARCHIVE.is_file() else unpacked(ARCHIVE)
+
+
+FOLDER = _find()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from paimon_pyds.base.types import arrow_schema
 from paimon_pyds.base.types.kinds import REFUSED_KINDS
 from support.fixtures import ARCHIVE, DEV, fixture_dir, fixture_names, meta, requires_shared, table_fields, table_path
 from support.oracle import Oracle, OracleError, requires_java_oracle
+from support.v2_fixtures import ARCHIVE as ARCHIVE_2
 from support.values import arrow_rows, dumps, expected_lines, json_lines, lines
 
 NAMES = fixture_names()
@@ -105,3 +106,14 @@ def test_the_compact_set_is_what_java_wrote() -> None:
     assert packed
     for name, data in packed.items():
         assert ((DEV.parent if name.startswith("jvm21/") else DEV) / name).read_bytes() == data, name
+
+
+@requires_shared
+def test_the_set_of_paimon_2_is_whole() -> None:
+    assert DEV is not None
+    newer = DEV.parent / "v2"
+    with tarfile.open(ARCHIVE_2) as tar:
+        packed = {m.name: tar.extractfile(m).read() for m in tar}
+    tables = [meta.parent for meta in newer.glob("*/meta.json")]
+    files = {p.relative_to(newer).as_posix(): p for table in tables for p in table.rglob("*") if p.is_file()}
+    assert packed == {name: path.read_bytes() for name, path in files.items()}
