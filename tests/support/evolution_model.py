@@ -31,7 +31,11 @@ class EvolvingTable:
         parts = ["p"] if self.by_partition else []
         own = {"file.format": rng.choice(("parquet", "parquet", "orc", "avro"))}
         if rng.random() < 0.3:
-            own |= {"file-index.bitmap.columns": "n", "file-index.bloom-filter.columns": "s"}
+            own |= {
+                "file-index.bitmap.columns": "n",
+                "file-index.bloom-filter.columns": "s",
+                "file-index.bloom-filter.s.items": "50",
+            }
         self.indexed = "n" if "file-index.bitmap.columns" in own else ""
         self.table = pp.Table.create(path, fields, partition_by=parts, options={**OPTIONS, **own, **(options or {})})
         self.done: list[str] = []
@@ -69,7 +73,7 @@ class EvolvingTable:
     def step(self) -> None:
         """One random operation."""
         names = ["append", "update", "update", "update", "delete", "merge", "add", "drop", "rename", "widen", "compact"]
-        weights = [3, 3, 3, 3, 2, 2, 1, 1, 1, 1, 0]
+        weights = [3, 3, 3, 3, 2, 2, 1, 1, 1, 1, 2]
         name = self.rng.choices(names, weights)[0]
         if name != "append" and not self.rows and name in ("update", "delete", "merge"):
             name = "append"

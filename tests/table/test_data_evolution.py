@@ -15,7 +15,6 @@ from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 from support.fixtures import DEV, fixture_dir, table_path
 
 REFUSED: dict[str, Callable[[pp.Table], Any]] = {
-    "compact": lambda t: t.compact(full=True),
     "layout": lambda t: t.index.layout(),
     "diff": lambda t: t.snapshots.diff(1),
 }

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.arrays import pc
-from paimon_pyds.base.options import TableOptions, check_whole_rows
+from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import counted
@@ -103,7 +103,8 @@ def compact(store: TableStore, options: CompactOptions, executor: Executor | Non
     if not options.dry_run:
         apply_stray_vectors(store, store.latest_snapshot(), executor)
     schema, waiting = store.latest_schema(), None
-    check_whole_rows(schema, "compaction")
+    if TableOptions(schema.options).get("data-evolution.enabled"):
+        return replace(_of_row_groups(store, options, executor), seconds=time.perf_counter() - started)
     if schema.primary_keys and TableOptions(schema.options).get("bucket") == POSTPONE_BUCKET:
         from paimon_pyds.engine.compact.postpone import take_in  # other tables do without
 
@@ -112,6 +113,25 @@ def compact(store: TableStore, options: CompactOptions, executor: Executor | Non
     run.repeat(options)
     summary = run.summary() if waiting is None else _with_taken_in(run.summary(), waiting)
     return replace(summary, seconds=time.perf_counter() - started, dry_run=options.dry_run)
+
+
+def _of_row_groups(store: TableStore, options: CompactOptions, executor: Executor | None) -> CompactSummary:
+    from paimon_pyds.engine.compact.row_groups import compact_row_groups  # other tables do without
+
+    done = compact_row_groups(store, options, executor or LocalExecutor())
+    return CompactSummary(
+        snapshot_id=None if done.snapshot is None else done.snapshot.id,
+        files=done.files,
+        groups=done.runs,
+        groups_skipped=done.skipped,
+        files_before=done.before.num_rows,
+        files_after=len(done.after),
+        rows=done.rows,
+        bytes_before=pc.sum(done.before["file_size"]).as_py() or 0,
+        bytes_after=sum(file.file_size for file in done.after),
+        attempts=done.attempts,
+        dry_run=options.dry_run,
+    )
 
 
 def _with_taken_in(done: CompactSummary, waiting: TakenIn) -> CompactSummary:
@@ -143,7 +163,10 @@ def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: 
     try:
         if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
             return
-        if store.latest_schema().primary_keys:  # they hide older versions, which merging leaves out, too
+        schema = store.latest_schema()
+        if schema.primary_keys:  # they hide older versions, which merging leaves out, too
+            return
+        if TableOptions(schema.options).get("data-evolution.enabled"):  # rows keep their places there
             return
     except (PaimonError, OSError):  # an operation that was published has not failed; the next one looks again
         return

@@ -124,6 +124,64 @@ def test_a_delete_that_meets_an_update_of_its_condition(table: pp.Table, monkeyp
     assert [row["n"] for row in sorted_rows(table)] == [10, 20, 1030]
 
 
+def test_a_compaction_joins_the_groups_that_follow_one_another(table: pp.Table) -> None:
+    table.append(rows_of(4, 5))
+    table.update({"n": "n + 1"}, "id >= 2")
+    table.delete("id IN (1, 5)")
+    before = table.scan(columns=["id", "v", "n", "_ROW_ID"]).to_arrow()
+    summary = table.compact(full=True)
+    assert (summary.files_before, summary.files_after) == (4, 1)
+    (file,) = table.system.read("files").to_pylist()
+    assert (file["first_row_id"], file["record_count"], file["write_cols"]) == (0, 5, None)
+    assert table.snapshots.list()[-1].commit_kind is CommitKind.COMPACT
+    assert table.scan(columns=["id", "v", "n", "_ROW_ID"]).to_arrow() == before
+    table.update({"v": "'x'"}, "id = 2")
+    table.delete("id = 3")
+    assert [(row["id"], row["v"]) for row in sorted_rows(table)] == [(2, "x"), (4, "v4")]
+    assert table.compact(full=True).files_before == 2
+    assert not table.compact(full=True).files_before
+    assert table.count() == 2
+
+
+def test_few_files_wait_for_more(table: pp.Table) -> None:
+    table.update({"n": "n + 1"})
+    assert not table.compact().files_before
+    for _ in range(3):
+        table.update({"n": "n + 1"})
+    assert table.compact(dry_run=True).files_before == 5
+    assert table.compact().files_before == 5
+
+
+def test_rows_are_not_sorted_by_a_compaction(table: pp.Table) -> None:
+    with pytest.raises(UnsupportedError, match="order_by would give rows other row ids"):
+        table.compact(order_by="id")
+
+
+@pytest.mark.parametrize("theirs", ["update", "delete", "append", "compact", "alter"])
+def test_a_compaction_that_meets_another_commit(theirs: str, table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.append(rows_of(4, 5))
+    table.update({"n": "n + 1"})
+    table.delete("id = 4")
+    other = pp.Table.open(table.path)
+    do: dict[str, Callable[[], Any]] = {
+        "update": lambda: other.update({"v": "'x'"}, "id = 2"),
+        "delete": lambda: other.delete("id = 2"),
+        "append": lambda: other.append(rows_of(6)),
+        "compact": lambda: other.compact(full=True),
+        "alter": lambda: other.alter(add_columns={"z": "INT"}),
+    }
+    expected: list[dict[str, Any]] = []
+
+    def meanwhile() -> None:
+        do[theirs]()
+        expected.extend(sorted_rows(pp.Table.open(table.path)))
+
+    race(monkeypatch, meanwhile)
+    table.compact(full=True)
+    assert expected and sorted_rows(pp.Table.open(table.path)) == expected
+    assert not pp.Table.open(table.path).maintenance.verify(deep=True).findings
+
+
 @pytest.mark.parametrize("action", ["THROW_ERROR", "DROP_PARTITION_INDEX", "IGNORE"])
 def test_updates_of_columns_with_a_global_index(action: str, tmp_path: Path) -> None:
     table = pp.Table.open(v2_copy("global_index", tmp_path))
@@ -176,7 +234,7 @@ def test_pypaimon_and_pypaimon_rust_go_on_where_this_package_stopped(tmp_path: P
     rng = random.Random(SEED)
     for number in range(10):
         at, fresh = rng.randint(1, 4), 10 + number
-        match number % 4:
+        match number % 5:
             case 0:
                 table.update({"n": f"{number}"}, f"id >= {at}")
                 for row in model.values():
@@ -196,6 +254,8 @@ def test_pypaimon_and_pypaimon_rust_go_on_where_this_package_stopped(tmp_path: P
                 model.pop(at, None)
                 table.merge([{"id": fresh, "v": "m", "n": 1}], on="id", when_matched=pp.Update({"v": "source.v"}))
                 model[fresh]["v"] = "m"
+            case 4:
+                table.compact(full=True)
         expected = sorted(model.values(), key=lambda row: row["id"])
         assert sorted_rows(pp.Table.open(table.path)) == expected, number
         assert pypaimon.read("t").sort_by("id").to_pylist() == expected, number
