@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.types import DataField, fields_named
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import pack, pack_sections
 from paimon_pyds.engine.scan.travel import TableState
+from paimon_pyds.engine.stream.columns import StreamColumns
 from paimon_pyds.engine.stream.history import History
 from paimon_pyds.engine.stream.limits import NO_LIMITS, Limits, Taken
 from paimon_pyds.engine.stream.options import StreamOptions
@@ -21,7 +21,7 @@ from paimon_pyds.engine.stream.plans import PlannedChanges, digest, planned_chan
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit, place_of
 from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
-from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError, UnknownColumnError, suggest
+from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError
 from paimon_pyds.metadata.consumers import consumer_others, write_consumer
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
@@ -78,16 +78,16 @@ class ChangeStream:
         """The columns that are read."""
         if other_kinds not in ("refuse", "drop"):
             raise OptionError(f"other_kinds is refuse or drop, not {other_kinds!r:.80}")
-        fields = tuple(self._field(name) for name in columns) if columns is not None else self.schema.fields
+        self._columns = StreamColumns(self.schema, columns, where, self.options.zone)
         if kind_column is not None and any(field.name.lower() == kind_column.lower() for field in self.schema.fields):
             raise SchemaError(f"the table has a column {kind_column!r}: row kinds need another name")
-        self.rows = ChangeRows(fields, kind_column, other_kinds == "drop")
+        self.rows = ChangeRows(self._columns.fields, kind_column, other_kinds == "drop")
         """What the rows of the result are made of."""
         self._changelog = bool(self.schema.primary_keys) and self._option("changelog-producer") != "none"
         self._request = ScanRequest(
             state=TableState(None, self.schema),
-            predicate=self._bound(where),
-            fields=fields,
+            predicate=self._columns.predicate,
+            fields=self._columns.fields,
             options=self.options.all,
             waiting=not self._changelog and self._option("bucket") == POSTPONE_BUCKET,
             zone=self.options.zone,
@@ -96,7 +96,6 @@ class ChangeStream:
             "streaming-read-overwrite" if self.schema.primary_keys else "streaming-read-append-overwrite"
         )
         self._history = History(self._store, changelog=self._changelog)
-        self._schema_errors: dict[int, SchemaError | None] = {}
         self._moved_at: float | None = None
 
     @property
@@ -356,54 +355,9 @@ class ChangeStream:
     def _option(self, key: str) -> Any:
         return self.options.all.get(key)
 
-    def _field(self, name: str) -> DataField:
-        found = fields_named(name, self.schema.fields)
-        if len(found) == 1:
-            return found[0]
-        raise UnknownColumnError(
-            f"the table has no column {name!r}", hint=suggest(name, self.schema.field_names, "its columns")
-        )
-
-    def _bound(self, where: str | Predicate | None) -> Predicate:
-        if where is None or (isinstance(where, str) and not where.strip()):
-            return Const.TRUE
-        if isinstance(where, str):
-            from paimon_pyds.sql.expression.condition import bind_filter
-
-            return bind_filter(where, self.schema.fields, timezone=self.options.zone)
-        from paimon_pyds.sql.predicate.bind import bind
-
-        return bind(where, self.schema.fields, timezone=self.options.zone)
-
     def _unreadable(self, snapshot: Snapshot) -> PaimonError | None:
         """The error for a snapshot that can't be read: for its schema, or because files are gone that it replaced."""
         replaces = self._overwrites and self.schema.primary_keys and snapshot.commit_kind is CommitKind.OVERWRITE
         if replaces and snapshot.id > 1 and not self._store.snapshot_exists(snapshot.id - 1):
             return self._history.expired(snapshot.id)
-        return self._misfit(snapshot.schema_id)
-
-    def _misfit(self, schema_id: int) -> SchemaError | None:
-        """The error for a snapshot whose schema lacks a column that is read, or has it with another type."""
-        if schema_id <= self.schema.id:
-            return None
-        if schema_id not in self._schema_errors:
-            self._schema_errors[schema_id] = self._compared(self._store.schema(schema_id))
-        return self._schema_errors[schema_id]
-
-    def _compared(self, newer: TableSchema) -> SchemaError | None:
-        by_id = {field.id: field for field in newer.fields}
-        for field in dict.fromkeys((*self.rows.fields, *self._request.filter_fields)):
-            other = by_id.get(field.id)
-            if other is None:
-                what = "was dropped"
-            elif other.type.with_nullable(True) != field.type.with_nullable(True):
-                what = f"has the type {other.type} now, and had {field.type}"
-            else:
-                continue
-            return SchemaError(
-                f"column {field.name} {what} (schema {newer.id}), while the stream reads it by schema {self.schema.id}",
-                path=self.root,
-                hint="start a new stream with scan.snapshot-id, from the snapshot after the stream's position, which "
-                "reads the new columns; a stream of other columns goes on",
-            )
-        return None
+        return self._columns.misfit(self._store, snapshot.schema_id)
