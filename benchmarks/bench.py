@@ -150,18 +150,31 @@ class Bench:
         )
 
     def planning(self) -> None:
-        path = self.path("files")
+        path, million = self.path("files"), self.path("files_million")
         files100k.make(path, 100_000)
-        for what, where, target in (("cold", None, "≤ 3 s"), ("1 % by partition", "p = 17", "≤ 0.3 s")):
+        files100k.make(million, 1_000_000)
+        by_column = "c0 = 5"  # the statistics leave out nearly all files
+        for files, at, what, where, target in (
+            ("100,000", path, "cold", None, "≤ 3 s"),
+            ("100,000", path, "1 % by partition", "p = 17", "≤ 1.3×"),
+            ("100,000", path, "by statistics of a column", by_column, "≤ 1.0×"),
+            ("1,000,000", million, "cold", None, "≤ 1.0×, ≤ 500 MiB"),
+            ("1,000,000", million, "by statistics of a column", by_column, "≤ 1.0×, ≤ 500 MiB"),
+        ):
             self.compare(
-                f"plan 100,000 files, {what} ({target}), CPU time",
+                f"plan {files} files, {what}, CPU time",
                 target,
-                ("ours_plan", {"path": path, "filter": where}),
-                ("rust_plan", {"path": path, "filter": where}),
+                ("ours_plan", {"path": at, "filter": where}),
+                ("rust_plan", {"path": at, "filter": where}),
             )
         cache = str(self.directory / "cache")
-        self.run("ours_plan", path=path, filter=None, cache=cache)
-        for what, where, target in (("", None, "≤ 0.3×"), (", 1 % by partition", "p = 17", "≤ 1.0×")):
+        for where in (None, by_column):
+            self.run("ours_plan", path=path, filter=where, cache=cache)
+        for what, where, target in (
+            ("", None, "≤ 0.3×"),
+            (", 1 % by partition", "p = 17", "≤ 1.0×"),
+            (", by statistics of a column", by_column, "≤ 1.0×"),
+        ):
             self.compare(
                 f"plan 100,000 files, warm, in a new process{what}, CPU time",
                 target,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -34,7 +35,14 @@ from paimon_pyds.base.row import decode_column
 from paimon_pyds.base.types import DataType, scalar_to_internal
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
+from paimon_pyds.metadata.manifest import (
+    ENTRY_SCHEMA,
+    IDENTITY_COLUMNS,
+    FileKind,
+    ManifestFile,
+    entry_schema,
+    live_entries,
+)
 from paimon_pyds.metadata.partition import partition_mask, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -44,15 +52,21 @@ from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate
 from paimon_pyds.storage import requests_at_once
 
 if TYPE_CHECKING:
-    from paimon_pyds.metadata.lazy_entries import KeepEntries
+    from paimon_pyds.metadata.lazy_entries import KeepEntries, LazyEntries
 
 _T = TypeVar("_T")
 _PARALLEL_READS = 8
 _PARALLEL_BYTES = 1 << 20
 """Number of manifests, or bytes of all of them, from which they are read in parallel; and the least number of parallel
 reads."""
+MANY_MANIFEST_BYTES = 16 << 20
+"""Total size of manifests from which on plans don't cache them in memory, and filter them one after the other: decoded,
+they would fill most of the cache of metadata."""
 _BYTES_AT_ONCE = 128 << 20
 """Approximate bytes of manifests that are requested from a store at once."""
+LARGE_BYTES = 1 << 20
+"""Total size of manifests from which on the first filter of a process decodes what it looks at only: decoding and
+holding all for a next one takes twice as long."""
 _LOCAL_BYTES = 16 << 20
 """Bytes of manifests on local disks that are decoded at a time by more threads than there are cores."""
 
@@ -118,12 +132,20 @@ class ManifestReader:
         return entries if read == returned else entries.select(entry_schema(returned).names)
 
     def _batches(self, manifests: Sequence[ManifestFile], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The entries of each manifest, in order. Many, or large ones, are read side by side."""
+        """The entries of each manifest, in order. Many, or large ones, that are not in memory are read side by side."""
+        if self._on_disk and is_much(manifests):
+            names = ENTRY_SCHEMA.names if columns is None else columns
+            yield from self.each_decoded(manifests, lambda manifest: self.sift(manifest, names, _all))
+            return
+        held = [self._store.held_manifest(m.file_name, columns, m.file_size) for m in manifests]
+        rest = [manifest for manifest, entries in zip(manifests, held, strict=True) if entries is None]
         at_once = requests_at_once(self._store.io)
-        large = len(manifests) > 1 and sum(m.file_size for m in manifests) >= _PARALLEL_BYTES
-        if not large and not at_once and len(manifests) < _PARALLEL_READS:
-            return (self._read(manifest, columns) for manifest in manifests)
-        return self.each_decoded(manifests, lambda manifest: self._read(manifest, columns))
+        large = len(rest) > 1 and sum(m.file_size for m in rest) >= _PARALLEL_BYTES
+        read = partial(self._read, columns=columns)
+        few = not large and not at_once and len(rest) < _PARALLEL_READS
+        found = map(read, rest) if few else self.each_decoded(rest, read)
+        for manifest, entries in zip(manifests, held, strict=True):
+            yield next(found) if entries is None else self._checked(manifest, entries)
 
     def each_decoded(self, manifests: Sequence[ManifestFile], decode: Callable[[ManifestFile], _T]) -> Iterator[_T]:
         """What ``decode`` makes of each manifest, in order; several are decoded at a time, on threads."""
@@ -168,7 +190,12 @@ class ManifestReader:
             if read != identified:  # they are not counted by their list
                 entries = self._entries(manifests, read := identified)
             entries = live_entries([entries])
-        return one_batch(entries if read == returned else entries.select(entry_schema(returned).names))
+        schema = entry_schema(returned)
+        parts = entries.select(schema.names).columns
+        del entries
+        for number, column in enumerate(parts):
+            parts[number] = one_array(column)  # which frees its parts: of a million files all take as much again
+        return pa.RecordBatch.from_arrays(parts, schema=schema)
 
     def live_files(self, snapshot: Snapshot | None, columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of a snapshot's files; none for a table that was never written."""
@@ -180,6 +207,13 @@ class ManifestReader:
         entries = self.entries(manifests, None if returned is None else returned.union(("kind",)))
         added = pc.filter(entries, pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8())))
         return one_batch(added.select(entry_schema(returned).names))
+
+    def is_first_look(self, manifests: Sequence[ManifestFile]) -> bool:
+        """Whether this process has not looked at these manifests before, which are large. Noted, so that once only."""
+        if sum(manifest.file_size for manifest in manifests) < LARGE_BYTES:
+            return False
+        looks = [self._store.looked_at(m.file_name, m.file_size) for m in manifests]  # each is noted
+        return not all(looks)
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, on_disk=self._on_disk)
@@ -194,6 +228,15 @@ class ManifestReader:
         if count != listed:
             path = self._store.paths.manifest(manifest.file_name)
             raise CorruptFileError(f"the file has {count} entries, its manifest list says {listed}", path=path)
+
+
+def is_much(manifests: Iterable[ManifestFile]) -> bool:
+    """Whether plans don't hold these manifests in memory."""
+    return sum(manifest.file_size for manifest in manifests) > MANY_MANIFEST_BYTES
+
+
+def _all(entries: pa.RecordBatch | LazyEntries) -> Flags:
+    return np.ones(entries.num_rows, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

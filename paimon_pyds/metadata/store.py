@@ -54,6 +54,7 @@ stale; another storage may have other credentials."""
 _HINT_STEPS = 32
 _PARALLEL_READS = 16
 _MANIFEST_FILE_WEIGHT = 800
+_LOOK_BYTES = 400
 MIN_CACHED_BYTES = 128 << 10
 """Bytes of a manifest from which its decoded form is cached on disk: decoding a smaller one takes about as long."""
 
@@ -395,24 +396,41 @@ class TableStore(SchemaStore):
             TableNotFoundError: the whole table is gone.
             CorruptFileError: the file is not a manifest, or has another size.
         """
-        from paimon_pyds.metadata.manifest import COLUMN_GROUPS, ENTRY_SCHEMA, PLACE_COLUMNS
-
-        path = self.paths.manifest(name)
-        wanted = tuple(ENTRY_SCHEMA.names if columns is None else columns)
-        groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(wanted)] or [PLACE_COLUMNS]
+        held = self.held_manifest(name, columns, size)
+        if held is not None:
+            return held
+        wanted = None if columns is None else tuple(columns)
         if on_disk and size is not None and size >= MIN_CACHED_BYTES:
-            return _joined(self._on_disk(path, size, groups), wanted)
+            from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
+
+            wanted = wanted or tuple(ENTRY_SCHEMA.names)
+            return _joined(self._on_disk(self.paths.manifest(name), size, _groups_of(wanted)), wanted)
         from paimon_pyds.metadata.manifest_codec import decode_manifest
 
-        if columns is None:
-            return self._cached(name, size, (None, on_disk), decode_manifest, _bytes_of)
-        for among in ([None], groups):
-            held = [METADATA_CACHE.get((self.io, path, size, group)) for group in among]
-            if None not in held:
-                return _joined(held, wanted)
         return self._cached(
             name, size, (wanted, on_disk), lambda d, p: decode_manifest(d, p, columns=wanted), _bytes_of
         )
+
+    def held_manifest(
+        self, name: str, columns: Sequence[str] | None = None, size: int | None = None
+    ) -> pa.RecordBatch | None:
+        """What `read_manifest` gives of a manifest that this process has in memory; None where it would be read."""
+        path, wanted = self.paths.manifest(name), None if columns is None else tuple(columns)
+        exact: pa.RecordBatch | None = METADATA_CACHE.get((self.io, path, size, wanted))
+        if exact is not None or wanted is None:
+            return exact
+        for among in ([None], _groups_of(wanted)):
+            parts = [METADATA_CACHE.get((self.io, path, size, group)) for group in among]
+            if None not in parts:
+                return _joined(parts, wanted)
+        return None
+
+    def looked_at(self, name: str, size: int) -> bool:
+        """Whether this was called for a manifest before, or it is in memory."""
+        key = self.io, self.paths.manifest(name), size, "looked at"
+        looked = METADATA_CACHE.get(key) or self.held_manifest(name, ("file_name",), size) is not None
+        METADATA_CACHE.get_or_load(key, lambda: True, lambda _: _LOOK_BYTES)
+        return bool(looked)
 
     def sift_manifest(
         self, name: str, columns: Sequence[str], size: int, keep: KeepEntries, *, on_disk: bool = False
@@ -420,15 +438,14 @@ class TableStore(SchemaStore):
         """The entries of a manifest that ``keep`` wants, a part of it at a time; nothing stays in memory. Other
         arguments and errors as `read_manifest`."""
         from paimon_pyds.base.arrays import from_numpy, pc
-        from paimon_pyds.metadata.manifest import COLUMN_GROUPS
         from paimon_pyds.metadata.manifest_codec import decode_manifest
         from paimon_pyds.storage.disk_cache import LocalCache
 
         path = self.paths.manifest(name)
         if on_disk and size >= MIN_CACHED_BYTES and (self.local_cache or LocalCache.of()).max_size:
-            groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(columns)]
-            entries = _joined(self._on_disk(path, size, groups, in_memory=False), columns)
-            return pc.filter(entries, from_numpy(keep(entries)))
+            entries = _joined(self._on_disk(path, size, _groups_of(columns), in_memory=False), columns)
+            wanted = keep(entries)
+            return entries if wanted.all() else pc.filter(entries, from_numpy(wanted))
         return self._load(path, size, lambda data, at: decode_manifest(data, at, columns, keep), on_disk=on_disk)
 
     def read_manifests(
@@ -617,6 +634,13 @@ def _number_in(read: Callable[[], bytes]) -> int | None:
             raise
         return None
     return int(text) if text.isdigit() and len(text) < 19 else None
+
+
+def _groups_of(columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Those of `COLUMN_GROUPS` that have these columns; one at least."""
+    from paimon_pyds.metadata.manifest import COLUMN_GROUPS, PLACE_COLUMNS
+
+    return [group for group in COLUMN_GROUPS if not set(group).isdisjoint(columns)] or [PLACE_COLUMNS]
 
 
 def _joined(parts: Sequence[pa.RecordBatch], columns: Sequence[str]) -> pa.RecordBatch:

@@ -47,7 +47,7 @@ from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, is_apart, joined_files, with_row_groups
 from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
-from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader, is_much
 from paimon_pyds.metadata.row_ids import NAMES, ROW_ID_FIELDS, with_row_ids
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec
@@ -64,9 +64,6 @@ _PLAN_COLUMNS = (
 _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count", "file_source")
 """Further columns for files that are sorted runs of a table with a primary key."""
 
-MANY_MANIFEST_BYTES = 16 << 20
-"""Total size of manifests from which on they are filtered one after the other and not cached: decoded, they would fill
-most of the cache of metadata."""
 _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
@@ -231,7 +228,7 @@ class Planner:
         request = self.request
         if self.joins or request.predicate is Const.TRUE or request.between is not None or request.explain:
             return False
-        return sum(manifest.file_size for manifest in manifests) > MANY_MANIFEST_BYTES
+        return is_much(manifests) or self.reader.is_first_look(manifests)
 
     def sift(self, manifests: Sequence[ManifestFile], whole: bool) -> pa.RecordBatch | None:
         """The live files in some manifests that the filter keeps; None where they have to be read in another way.

@@ -17,11 +17,10 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import paimon_pyds as pp
-from paimon_pyds.engine.scan import plan as plan_module
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.avro import batch_decode
-from paimon_pyds.metadata import manifest_codec
+from paimon_pyds.metadata import manifest_codec, manifest_reader
 from paimon_pyds.metadata import sifted_files as sifted
 from paimon_pyds.metadata.manifest import live_entries
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -39,7 +38,7 @@ def _sifting(part: int = 1 << 14) -> Iterator[None]:
     """Plans sift each manifest, so many records at a time."""
     METADATA_CACHE.clear()
     with (
-        mock.patch.object(plan_module, "MANY_MANIFEST_BYTES", 0),
+        mock.patch.object(manifest_reader, "MANY_MANIFEST_BYTES", 0),
         mock.patch.object(manifest_codec, "PART_RECORDS", part),
     ):
         yield
@@ -114,8 +113,21 @@ _FILTERS = (
 )  # fmt: skip
 
 
+def test_manifests_stay_in_memory_from_the_second_filter_on(table: pp.Table) -> None:
+    def kept() -> int:
+        return len(table.scan("id > 90 AND p < 50").plan().files)
+
+    METADATA_CACHE.clear()
+    with mock.patch.object(manifest_reader, "LARGE_BYTES", 0):
+        first, after_first = kept(), METADATA_CACHE.weight
+        assert kept() == first
+        after_second = METADATA_CACHE.weight
+        assert kept() == first
+    assert after_first < after_second == METADATA_CACHE.weight
+
+
 @pytest.mark.parametrize("part", [1, 50, 1 << 14])
-@pytest.mark.parametrize("where", _FILTERS)
+@pytest.mark.parametrize("where", [*_FILTERS, None])
 def test_the_plan_is_that_of_all_entries(table: pp.Table, where: str, part: int) -> None:
     plan = _same_plan(table, where, part)
     assert plan.steps[0].name in ("table", "manifests")
