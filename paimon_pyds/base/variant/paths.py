@@ -46,7 +46,8 @@ def parse_path(text: str) -> Path | None:
 
 def path_text(steps: Path) -> str:
     """The text of a path."""
-    return "$" + "".join(f"[{s}]" if isinstance(s, int) else f"['{s}']" for s in steps)
+    quotes = ("'" if isinstance(step, str) and "'" not in step else '"' for step in steps)
+    return "$" + "".join(f"[{s}]" if isinstance(s, int) else f"[{q}{s}{q}]" for s, q in zip(steps, quotes, strict=True))
 
 
 def follow(nodes: Nodes, path: Path) -> tuple[Nodes, Int64s]:

@@ -21,6 +21,7 @@ from paimon_pyds.sql.expression.nodes import Cast, Choice, Column, Constant, Nod
 from paimon_pyds.sql.text import casts, tree
 from paimon_pyds.sql.text.intervals import moved_by_interval
 from paimon_pyds.sql.text.lexer import SqlText
+from paimon_pyds.sql.text.parser import Parser
 from paimon_pyds.sql.text.tree import Call, Case, CastTo, Expression, Item, Lambda, Literal, Name, Value
 
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], names=[""])
@@ -191,6 +192,14 @@ class Binder:
         found = Cast(type_, node, self.zone, lenient)
         return self.folded(found) if isinstance(node, Constant) else found
 
+    def parsed_type(self, text: str) -> DataType:
+        """The type that a text spells. Raises ExpressionError."""
+        parser = Parser(SqlText(text, "expression"), self.zone)
+        found = parser.type()
+        if parser.peek().kind != "end":
+            parser.unexpected("the end of the type")
+        return plain(found)
+
     def folded(self, node: Node) -> Constant:
         """A node without columns as its value."""
         value = node.evaluate(_ONE_ROW)
@@ -198,6 +207,10 @@ class Binder:
 
     def _cast_to(self, cast: CastTo) -> Node:
         child, type_ = self._bind(cast.child), normal(cast.type)
+        if child.type is not None and Kind.VARIANT in (child.type.kind, type_.kind):
+            from paimon_pyds.sql.expression.variant_functions import cast_variant
+
+            return self._placed(cast, lambda: cast_variant(self, child, type_, cast.lenient))
         if child.type is not None and not can_cast(child.type, type_):
             self.fail(cast, f"a {type_text(child.type)} can't be cast to {type_text(type_)}")
         return child if same(child.type, type_) else self._placed(cast, lambda: self.cast(child, type_, cast.lenient))

@@ -291,7 +291,7 @@ class RowBinder:
             return None
         if node.type is None or not value.is_valid:
             return Literal(None, node.type)
-        if not isinstance(node.type, AtomicType):
+        if not isinstance(node.type, AtomicType) or node.type.kind is Kind.VARIANT:
             return None
         return internal_literal(scalar_to_internal(value), node.type)
 

@@ -88,7 +88,7 @@ def cast_each(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
     def one(value: pa.Array) -> pa.Array:
         try:
             return cast_array(value, source, target, zone)
-        except ExpressionError:
+        except (ExpressionError, OverflowError):
             return pa.nulls(1, arrow_type(target))
 
     encoded = array.dictionary_encode()
@@ -98,8 +98,10 @@ def cast_each(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
 
 
 def _find(source: Kind, target: Kind) -> _Cast | None:
+    if Kind.VARIANT in (source, target):  # `variant_functions` has these casts
+        return _plain if source is target else None
     if target in STRING_KINDS:
-        return _to_text if source is not Kind.VARIANT else None
+        return _to_text
     if source in STRING_KINDS:
         return _from_text
     if target in BINARY_KINDS or source in BINARY_KINDS:
@@ -225,7 +227,8 @@ def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone:
     if source.kind in EXACT and source.kind is not Kind.DECIMAL:
         counts = pc.multiply_checked(pc.cast(array, pa.int64()), factor)
     elif source.kind is Kind.DECIMAL:
-        scaled = wide(unscaled(array)) * factor // 10 ** (source.scale or 0)
+        exact = wide(unscaled(array)) * factor
+        scaled = np.where(exact < 0, -1, 1) * (abs(exact) // 10 ** (source.scale or 0))  # towards zero
         counts = arrow_array(scaled.tolist(), pa.int64(), mask=~valid(array))
     else:
         with np.errstate(over="ignore"):  # the cast says what is out of range

@@ -24,6 +24,7 @@ from paimon_pyds.sql.expression.nodes import (
     Node,
     Part,
     Resolve,
+    has_kind,
     has_map,
     type_text,
 )
@@ -175,14 +176,21 @@ def _nested_comparison(operator: str, a: Node, b: Node) -> Node:
 
 def _comparable(binder: Binder, arguments: Sequence[Node]) -> list[Node]:
     """Two operands in their common type; decimals stay as exact as they are."""
+    _refuse_variants(arguments)
     kinds = [node.type.kind if node.type is not None else None for node in arguments]
     if Kind.DECIMAL in kinds and all(kind in INTEGER_KINDS or kind is Kind.DECIMAL for kind in kinds):
         return [_as_decimal(binder, node, node) for node in arguments]
     return binder.common(arguments)
 
 
+def _refuse_variants(arguments: Sequence[Node]) -> None:
+    if any(node.type is not None and has_kind(node.type, Kind.VARIANT) for node in arguments):
+        raise LookupError("values of VARIANT can't be compared; take a part with a type: variant_get(v, '$.a', 'int')")
+
+
 def _in(binder: Binder, arguments: list[Node]) -> Node:
     """IN: all values have one common type, as in Spark; NULL among them makes what is not found unknown."""
+    _refuse_variants(arguments)
     given = binder.common(arguments)
     type_ = given[0].type
     if type_ is None:

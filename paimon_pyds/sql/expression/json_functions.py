@@ -23,6 +23,7 @@ from paimon_pyds.base.arrays import pc, scalar
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType
 from paimon_pyds.base.types.java_text import java_float_text
 from paimon_pyds.base.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
+from paimon_pyds.base.variant.json_text import quoted
 from paimon_pyds.sql.expression.cast import cast_array
 from paimon_pyds.sql.expression.coercion import normal
 from paimon_pyds.sql.expression.lists import Lists, make_lists
@@ -30,6 +31,7 @@ from paimon_pyds.sql.expression.nested import cast_value
 from paimon_pyds.sql.expression.nodes import Apply, Function, Node, type_text, typed
 from paimon_pyds.sql.expression.operands import by_distinct, by_distinct_rows, check_text, text_bytes
 from paimon_pyds.sql.expression.time_texts import write_times
+from paimon_pyds.sql.expression.variant_functions import VARIANT, json_of
 from paimon_pyds.sql.text import tree
 
 if TYPE_CHECKING:
@@ -39,10 +41,6 @@ _TEXT = tree.STRING
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\['(?P<quoted>[^']*)'\]|\[(?P<place>[0-9]{1,9})\]|(?P<all>\[\*\])")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 _BARE_QUOTE = re.compile(r'\\.|"', re.DOTALL)
-_ESCAPES = {
-    **{code: f"\\u{code:04X}" for code in range(32)},
-    **{ord(letter): f"\\{short}" for letter, short in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)},
-}
 _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -157,11 +155,6 @@ def _text(value: Any) -> str:
     return _BEYOND.sub(_surrogates, quoted(value)) if isinstance(value, str) else json.dumps(value)
 
 
-def quoted(text: str) -> str:
-    """A text as JSON has it, with the escapes that Spark writes."""
-    return f'"{text.translate(_ESCAPES)}"'
-
-
 def _surrogates(match: re.Match[str]) -> str:
     """Characters of four bytes, which Spark writes as two escapes."""
     return "".join(f"\\u{unit:04X}" for unit in struct.unpack(">2H", match[0].encode("utf-16-be")))
@@ -198,8 +191,8 @@ _TEXTS = pa.list_(pa.string())
 
 def _to_json(binder: Binder, arguments: list[Node]) -> Node:
     node = binder.plain(arguments[0])
-    if not isinstance(node.type, ArrayType | MapType | RowType):
-        raise LookupError(f"a row, an array or a map is wanted, not a {type_text(node.type)}")
+    if not isinstance(node.type, ArrayType | MapType | RowType) and node.type != VARIANT:
+        raise LookupError(f"a row, an array, a map or a VARIANT is wanted, not a {type_text(node.type)}")
     return Apply(tree.STRING, _json_of, (node,), (node.type, binder.zone))
 
 
@@ -232,6 +225,8 @@ def _member(rows: pa.Array, number: int, field: DataField, zone: str) -> pa.Arra
 
 def _atoms(values: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
     kind = type_.kind
+    if kind is Kind.VARIANT:
+        return json_of(values, zone)
     if kind in STRING_KINDS:
         return _quoted(values)
     if kind in BINARY_KINDS:

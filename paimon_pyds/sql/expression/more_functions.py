@@ -38,6 +38,7 @@ from paimon_pyds.sql.expression.nodes import (
 from paimon_pyds.sql.expression.operands import Datum, TooLargeError, arrays, filled, valid
 from paimon_pyds.sql.expression.regex_functions import REGEX_FUNCTIONS
 from paimon_pyds.sql.expression.time_functions import TIME_FUNCTIONS
+from paimon_pyds.sql.expression.variant_functions import VARIANT_FUNCTIONS
 
 if TYPE_CHECKING:
     from paimon_pyds.sql.expression.bind import Binder
@@ -121,6 +122,7 @@ MORE_FUNCTIONS: dict[str, Function] = {
     **HASH_FUNCTIONS,
     **MATH_FUNCTIONS,
     **CODE_FUNCTIONS,
+    **VARIANT_FUNCTIONS,
     "try_add": Function((2, 2), _lenient("+")),
     "try_subtract": Function((2, 2), _lenient("-")),
     "try_multiply": Function((2, 2), _lenient("*")),

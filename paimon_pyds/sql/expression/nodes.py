@@ -267,9 +267,14 @@ def type_text(type_: DataType | None) -> str:
     return "NULL" if type_ is None else type_.kind.value
 
 
+def has_kind(type_: DataType, kind: Kind) -> bool:
+    """Whether a type is of a kind, or has one of it inside."""
+    return type_.kind is kind or any(has_kind(inner, kind) for inner in type_.children())
+
+
 def has_map(type_: DataType) -> bool:
     """Whether values of a type have maps in them, which can be neither compared nor hashed, in Spark neither."""
-    return type_.kind is Kind.MAP or any(map(has_map, type_.children()))
+    return has_kind(type_, Kind.MAP)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ TYPES = {
     "NUMERIC": Kind.DECIMAL, "STRING": Kind.VARCHAR, "VARCHAR": Kind.VARCHAR, "CHAR": Kind.CHAR,
     "CHARACTER": Kind.CHAR, "BINARY": Kind.VARBINARY, "DATE": Kind.DATE, "TIME": Kind.TIME,
     "TIMESTAMP": Kind.TIMESTAMP_LTZ, "TIMESTAMP_LTZ": Kind.TIMESTAMP_LTZ, "TIMESTAMP_NTZ": Kind.TIMESTAMP,
+    "VARIANT": Kind.VARIANT,
 }  # fmt: skip
 """Kinds by the names that Spark gives them, in upper case."""
 _NESTED_TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
@@ -352,7 +353,11 @@ class Cursor:
                 self.accept(":")
                 fields.append(DataField(len(fields), name, self.type()))
             found = RowType(fields=tuple(fields))
-        self.expect(">")
+        token = self.peek()
+        if token.word in (">>", ">>>"):  # the ends of several types
+            self.tokens[self.at] = token._replace(value=token.value[1:], word=token.word[1:], start=token.start + 1)
+        else:
+            self.expect(">")
         return found
 
     def _atomic_type(self, token: Token, kind: Kind) -> AtomicType:

@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 
 from paimon_pyds.base.types import AtomicType
+from paimon_pyds.base.variant.paths import path_text
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.sql.text import tree
 from paimon_pyds.sql.text.intervals import INTERVAL, begins_interval, parse_interval
@@ -198,9 +199,12 @@ class Parser(Cursor):
 
     def _postfix(self, operand: Expression) -> Expression:
         start = operand.start
-        while (word := self.tokens[self.at].word) in ("::", "[", "."):
+        while (word := self.tokens[self.at].word) in ("::", "[", ".", ":"):
             self.at += 1
-            if word == "::":
+            if word == ":":
+                path = Value(Literal(self._path(), tree.STRING), start=self.at, stop=self.stop)
+                operand = self._call(start, "variant_get", operand, path)
+            elif word == "::":
                 type_ = self.type()
                 operand = CastTo(operand, type_, start=start, stop=self.stop)
             elif word == "[":
@@ -211,6 +215,21 @@ class Parser(Cursor):
                 name = self.field_name()
                 operand = Item(operand, name, start=start, stop=self.stop)
         return operand
+
+    def _path(self) -> str:
+        """The path behind the colon of ``v:a.b[0]``, as of variant_get."""
+        steps: list[str | int] = [self.field_name()]
+        while self.tokens[self.at].word in (".", "["):
+            self.at += 1
+            if self.tokens[self.at - 1].word == ".":
+                steps.append(self.field_name())
+                continue
+            key = self.literal().value
+            if not isinstance(key, str | int) or isinstance(key, bool):
+                self.fail(self.tokens[self.at - 1], "a step of a path is a text or a whole number")
+            self.expect("]")
+            steps.append(key)
+        return path_text(tuple(steps))
 
     def _case(self, token: Token) -> Expression:
         self.next()
