@@ -45,6 +45,28 @@ def index_build(at: Target, **given: Any) -> None:
         print("other commits removed or changed the skipped files: run it again", file=sys.stderr)
 
 
+@command(
+    index,
+    p.argument("column", "the column's name"),
+    p.flag("--rebuild", "drop the column's indexes, and build one for all rows"),
+)
+def index_build_global(at: Target, column: str, *, rebuild: bool) -> None:
+    """Build a global index of a column, in a table of data evolution."""
+    summary = at.table.index.build_global(column, rebuild=rebuild)
+    at.answer(asdict(summary), str(summary))
+
+
+@command(
+    index,
+    p.argument("column", "the column's name"),
+    p.option("--type", default="btree", metavar="TYPE", help="btree or bitmap"),
+)
+def index_drop_global(at: Target, column: str, type: str) -> None:
+    """Drop the global indexes of a column."""
+    summary = at.table.index.drop_global(column, type=type)
+    at.answer(asdict(summary), str(summary))
+
+
 @command(index, p.where(p.PARTITIONS_HELP))
 def index_dump(at: Target, where: str | None) -> None:
     """Show what is in the indexes of a table, or in an .index file."""

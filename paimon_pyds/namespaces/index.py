@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.options.option import integer, option_texts, path_like
@@ -12,9 +12,13 @@ from paimon_pyds.namespaces.namespace import Namespace
 from paimon_pyds.sql.predicate.argument import one_condition
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
     from paimon_pyds.engine.execution.executor import Executor
+    from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.ops.index_tools.advise import AdviceReport
     from paimon_pyds.ops.index_tools.cost import CostReport
+    from paimon_pyds.ops.index_tools.global_indexes import GlobalIndexSummary
     from paimon_pyds.ops.index_tools.inspect import IndexDump
     from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter
     from paimon_pyds.ops.index_tools.rewrite import RewriteSummary
@@ -60,6 +64,60 @@ class Index(Namespace):
         with shown("rewrite indexes", progress):
             summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
             self._maintain(summary.snapshot_id, None)
+        return summary
+
+    def build_global(
+        self, column: str, *, rebuild: bool = False, progress: Progress | None = None
+    ) -> GlobalIndexSummary:
+        """Build a global index (btree) of a column for all rows that none covers: one snapshot.
+
+        Args:
+            column: its name; a table of data evolution has it.
+            rebuild: drop the btree indexes of the column, and build one for all rows.
+            progress: as for `Table.append`.
+
+        Returns:
+            A `GlobalIndexSummary`: index files, rows and bytes, and the snapshot; None for it where nothing was to be
+            built.
+
+        Raises:
+            SchemaError: no such column.
+            UnsupportedError: the table is not one of data evolution, or columns of the type can't have an index.
+            CommitConflictError: other commits changed the column meanwhile, again and again; nothing was published.
+        """
+        from paimon_pyds.ops.index_tools.global_indexes import build_global_index
+
+        def read(snapshot: Snapshot, column: str, first: int, last: int) -> Iterator[RecordBatch]:
+            scan = self._table.scan(
+                f"_ROW_ID BETWEEN {first} AND {last}",
+                columns=[column, "_ROW_ID"],
+                options={"scan.snapshot-id": str(snapshot.id), "global-index.enabled": "false"},
+            )
+            yield from scan.to_batches()
+
+        with shown("build a global index", progress):
+            summary = build_global_index(self._store, column, read, rebuild=rebuild)
+            self._maintain(summary.snapshot_id, None)
+        return summary
+
+    def drop_global(self, column: str, *, type: str = "btree") -> GlobalIndexSummary:
+        """Drop the global indexes of a column: one snapshot. Older snapshots keep theirs.
+
+        Args:
+            column: its name.
+            type: of the indexes that go, such as ``btree`` or ``bitmap``.
+
+        Returns:
+            A `GlobalIndexSummary`: how many index files were dropped.
+
+        Raises:
+            SchemaError: no such column.
+            CommitConflictError: other commits replaced the indexes meanwhile, again and again.
+        """
+        from paimon_pyds.ops.index_tools.global_indexes import drop_global_index
+
+        summary = drop_global_index(self._store, column, index_type=type)
+        self._maintain(summary.snapshot_id, None)
         return summary
 
     def dump(self, where: Filter = None, *, filter: Filter = None) -> list[IndexDump]:
