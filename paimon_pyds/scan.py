@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from paimon_pyds.engine.query.aggregates import Answers
     from paimon_pyds.engine.query.answer import Answer, Tally
     from paimon_pyds.engine.query.top_n_run import TopNQuery
+    from paimon_pyds.engine.query.waiting_rows import MergedPartitions
     from paimon_pyds.engine.read import FileTrace
     from paimon_pyds.engine.scan.result import ScanPlan
     from paimon_pyds.ops.explain.explain import Explanation
@@ -90,7 +91,8 @@ class Scan(RowStream):
 
     _INTERNAL: ClassVar[frozenset[str]] = frozenset({
         "analyzed_rows", "check_alone", "empty", "field", "has_two_branches", "ordered", "parts", "plan_with_bounds",
-        "request", "root", "schemas", "selecting", "top_n_query", "top_rows", "used_fields", "where_bound",
+        "request", "root", "schemas", "selecting", "top_n_query", "top_rows", "used_fields", "waiting", "where_bound",
+        "without_waiting",
     })  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - named arguments that users type
@@ -314,6 +316,40 @@ class Scan(RowStream):
     def _plan(self) -> ScanPlan:
         return self._planned(self.request)
 
+    @cached_property
+    def waiting(self) -> MergedPartitions | None:
+        """The partitions that are merged with rows that wait for their buckets; None where none are."""
+        if not self.options.get("postpone.merge-on-read"):
+            return None
+        from paimon_pyds.engine.query.waiting_rows import merged_partitions, merges_waiting
+
+        if not merges_waiting(self.request):
+            return None
+        if self.request.metadata_columns:
+            raise UnsupportedError(
+                f"rows that are merged with waiting ones have no {self.request.metadata_columns[0]}",
+                hint="leave it out, or read without postpone.merge-on-read",
+            )
+        return merged_partitions(self._store, self.request)
+
+    def _batches_with_waiting(
+        self, found: MergedPartitions, on_file: Callable[[FileTrace], None] | None
+    ) -> Iterator[pa.RecordBatch]:
+        left = self.request.row_limit
+        rest = self.without_waiting(found)._but(limit=left)
+        for batches in (rest._batches(on_file), *(part.batches(self._batch_rows) for part in found.waiting)):
+            for batch in batches:
+                rows = batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - rows.num_rows
+                yield rows
+                if left == 0:
+                    return
+
+    def without_waiting(self, found: MergedPartitions) -> Scan:
+        """The same scan of the partitions in which no row waits."""
+        options = TableOptions({**self.options, "postpone.merge-on-read": "false"})
+        return self._but(partitions=found.rest.partitions, options=options)
+
     def schemas(self) -> list[TableSchema]:
         """All schemas of the branch."""
         return self._store.schemas()
@@ -328,7 +364,14 @@ class Scan(RowStream):
         return plan_scan(self._store, request)
 
     def check_alone(self, what: str) -> None:
-        """Raises UnsupportedError where partitions come from two branches; ``what`` can't be done with these."""
+        """Raises UnsupportedError where partitions come from two branches, or are merged with waiting rows: ``what``
+        can't be done with these."""
+        if self._beside is None and self.waiting is not None:
+            raise UnsupportedError(
+                f"a scan that merges rows which wait for their buckets can't be {what}",
+                path=self.root,
+                hint="compact the table, or leave postpone.merge-on-read out",
+            )
         if self._beside is not None:
             from paimon_pyds.engine.scan.other_branch import ALONE
 
@@ -384,6 +427,9 @@ class Scan(RowStream):
             return
         if self._beside is not None:
             yield from self._batches_of_parts(on_file, hold)
+            return
+        if (found := self.waiting) is not None:
+            yield from self._batches_with_waiting(found, on_file)
             return
         from paimon_pyds.engine.read import read_splits
 
@@ -444,7 +490,7 @@ class Scan(RowStream):
     @shown("count")
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
-        if self.predicate is Const.TRUE and self._beside is None:
+        if self.predicate is Const.TRUE and self._beside is None and self.waiting is None:
             live = self.analyzed_rows()
             live = self.plan().live_row_count if live is None else live
             if live is not None:

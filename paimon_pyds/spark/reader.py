@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_pyds.engine.query.top_n_run import TopNQuery
+    from paimon_pyds.engine.read.waiting_rows import WaitingRows
     from paimon_pyds.engine.scan.result import ScanPlan
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.metadata.split import Split
@@ -41,11 +43,12 @@ _PLANS = ByteLimitedCache(64 << 20)
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]
-    """What one task reads: splits, and how many rows of them at most."""
+    """What one task reads: splits, partitions in which rows wait for their buckets, and how many rows at most."""
 
-    def __init__(self, splits: Sequence[Split], limit: int | None) -> None:
-        super().__init__(sum(len(split.files) for split in splits))
+    def __init__(self, splits: Sequence[Split], limit: int | None, waiting: Sequence[WaitingRows] = ()) -> None:
+        super().__init__(sum(len(split.files) for split in splits) + sum(map(len, waiting)))
         self.splits = tuple(splits)
+        self.waiting = tuple(waiting)
         self.limit = limit
 
     def __repr__(self) -> str:
@@ -57,12 +60,14 @@ class SplitPartition(InputPartition):  # type: ignore[misc]
         from paimon_pyds.engine.read import read_split
 
         left = self.limit
-        for split in self.splits:
-            for batch in read_split(split, BATCH_ROWS, limit=left):
-                left = None if left is None else left - batch.num_rows
-                yield batch
-            if left == 0:
-                return
+        reads: list[Callable[..., Iterator[pa.RecordBatch]]] = [partial(read_split, split) for split in self.splits]
+        for read in (*reads, *(part.batches for part in self.waiting)):
+            for batch in read(limit=left):
+                rows = batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - rows.num_rows
+                yield rows
+                if left == 0:
+                    return
 
 
 class TopNPartition(InputPartition):  # type: ignore[misc]
@@ -134,11 +139,19 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
         limit = scan.request.row_limit
         if limit == 0:
             return []
-        plans = [planned(self._state, part) if part is scan else part.plan() for part in scan.parts]
+        waiting: list[WaitingRows] = []
+        plans: list[ScanPlan] = []
+        for part in scan.parts:
+            found = part.waiting
+            if found is not None:
+                waiting += found.waiting
+                plans.append(part.without_waiting(found).plan())
+            else:
+                plans.append(planned(self._state, part) if part is scan else part.plan())
         splits = [split for plan in plans if plan.files for split in _packed(plan, limit, self._options)]
         if limit is not None:
-            return [SplitPartition(splits, limit)] if splits else []
-        return [SplitPartition([split], limit) for split in splits]
+            return [SplitPartition(splits, limit, waiting)] if splits or waiting else []
+        return [*(SplitPartition([split], None) for split in splits), *(SplitPartition((), None, [w]) for w in waiting)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in exactly the schema that Spark wants. Runs in a task."""

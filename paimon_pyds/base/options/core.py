@@ -157,7 +157,7 @@ _DELETION = (
     _h("deletion-vector.index-file.target-size", _M, "2 mb", "size of a file of vectors"),
     _i("deletion-vectors.modifiable", _B, "false", "allow switching deletion-vectors.enabled", "used by ALTER only"),
     _h("deletion-vectors.merge-on-read", _B, "false", "read level 0 too", primary_key_only=True),
-    _r("postpone.merge-on-read", _B, "false", "read postponed rows", "rows that have no bucket yet are not read",
+    _h("postpone.merge-on-read", _B, "false", "batch reads merge rows that wait for their buckets",
        primary_key_only=True),
     _h("row-tracking.enabled", _B, "false", "each row has an id", immutable=True),
     _i("row-tracking.partition-group-on-commit", _B, "true", "row ids grouped by partition", _TUNING),

@@ -55,6 +55,8 @@ class Answers:
         return tally.answer(self._scan.request.limited(total))
 
     def _counted(self, scan: Scan, tally: Tally) -> int:
+        if scan.waiting is not None:
+            return sum(batch.num_rows for batch in scan.to_batches(on_file=tally.read))
         unread, request = _FilesToRead(), scan.request
         known = scan.analyzed_rows()
         if known is not None:
@@ -87,6 +89,8 @@ class Answers:
         return tally.answer(any(self._has_rows(part, tally) for part in self._scan.parts))
 
     def _has_rows(self, scan: Scan, tally: Tally) -> bool:
+        if scan.waiting is not None:
+            return any(batch.num_rows for batch in scan.to_batches(on_file=tally.read))
         unread = _FilesToRead()
         spec, files = self._open(scan, ())
         for file in files:
@@ -146,7 +150,7 @@ class Answers:
     def _fold(self, column: str, kind: Callable[[DataField], Fold]) -> Answer[Any]:
         field, tally = self._scan.field(column), Tally()
         fold = kind(field)
-        if self._scan.request.row_limit is not None:  # the rows of a limit or an order are read
+        if self._scan.request.row_limit is not None or self._scan.waiting is not None:  # what a limit leaves is read
             for batch in self._scan.selecting((field,)).to_batches(on_file=tally.read):
                 fold.add(fold.of_values(batch.column(0)))
             return tally.answer(fold.result())

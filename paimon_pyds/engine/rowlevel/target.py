@@ -30,6 +30,7 @@ from paimon_pyds.metadata.commit_message import CommitMessage, Guard
 from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
@@ -168,6 +169,13 @@ class RowTarget:
         check_writable(self.schema, own, metadata_only=not keyed)  # a delete may get by without data files
         if keyed:
             write_context(store, own)  # refuses what other writes are refused for
+            if self.options.get("postpone.merge-on-read") and self.options.get("bucket") == POSTPONE_BUCKET:
+                raise UnsupportedError(
+                    "rows that wait for their buckets can't be changed, and reads merge them in "
+                    "(postpone.merge-on-read=true)",
+                    path=store.root,
+                    hint="compact the table, and give this operation the option postpone.merge-on-read=false",
+                )
 
     @cached_property
     def entries(self) -> pa.RecordBatch:

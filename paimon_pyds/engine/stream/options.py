@@ -54,6 +54,10 @@ class StreamOptions:
         check_readable(_Plain(schema, stored), rest)
         check_shape(schema, rest, path, reads=True)
         check_streams(schema, self.all)
+        if self.all.get("postpone.merge-on-read"):
+            raise UnsupportedError(
+                "postpone.merge-on-read is for batch reads only", path=path, hint="leave it out of the stream: false"
+            )
 
 
 class _Plain:

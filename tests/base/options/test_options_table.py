@@ -135,7 +135,7 @@ REFUSED_FOR_READING = [
     ("blob-view-field", "c0"),
     ("scan.mode", "compacted-full"), ("scan.bucket", "1"),
     ("scan.ignore-corrupt-files", "true"), ("scan.file-creation-time-millis", "1"),
-    ("postpone.merge-on-read", "true"), ("manifest.format", "orc"),
+    ("manifest.format", "orc"),
 ]  # fmt: skip
 REFUSED_FOR_WRITING = [
     ("data-file.external-paths.strategy", "round-robin"), ("commit.callbacks", "com.x.Y"),

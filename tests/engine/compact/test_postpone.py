@@ -248,5 +248,3 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     table = _make(tmp_path / "b", {"merge-engine": "aggregation", "fields.v.aggregate-function": "min", **_WAITING})
     with pytest.raises(UnsupportedError):  # it would keep all compactions from taking rows in
         table.append(_rows(0, 1).append_column("kind", pa.array(["-D"])), options={"rowkind-column": "kind"})
-    with pytest.raises(UnsupportedError, match="merge-on-read"):
-        table.scan(options={"postpone.merge-on-read": "true"}).to_arrow()
