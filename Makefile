@@ -21,6 +21,8 @@ REQUIRE_SERVERS ?=
 # The same of pypaimon and pypaimon-rust, in the versions that tests know: make test REQUIRE_PEERS=1
 REQUIRE_PEERS ?=
 
+plain = $(foreach part,$(1),plain-$(part)="$(MAKE) test-plain ARGS=--part=$(part)/6")
+
 # Spark starts Python processes for each query: without bytecode, each would compile this package.
 unexport PYTHONDONTWRITEBYTECODE
 export REQUIRE_ORACLE REQUIRE_SERVERS REQUIRE_PEERS
@@ -37,9 +39,8 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
 test: java newest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
-	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" spark="$(MAKE) test-spark" \
-	  connect="$(MAKE) test-connect" \
-	  $(foreach part, 1 2 3 4 5 6, plain-$(part)="$(MAKE) test-plain ARGS=--part=$(part)/6")
+	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" oldest="$(MAKE) test-oldest" $(call plain,1 2) \
+	  check="$(MAKE) check" connect="$(MAKE) test-connect" $(call plain,3 4 5 6)
 	@echo "make test: all passed"
 
 check: newest  ## style, types, layers and commit messages

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -88,17 +89,28 @@ def _uses_java(path: Path) -> bool:
     return re.search(r"\boracle: Oracle\b", path.read_text(encoding="utf-8")) is not None
 
 
+_STARTS = (r"\b(?:s3proxy|localstack|azurite|fake_gcs|postgres|mariadb)\b", r"\.in_zone\(")
+"""What files name that start servers, or a JVM for a time zone: a start takes seconds, and a run needs one of each."""
+
+
 @cache
 def _parts(count: int) -> dict[Path, int]:
     """Files by the part they belong to, 1 to `count`; parts have about the same size, and so take about as long. Java
-    runs in half of them, as each starts a JVM."""
+    runs in half of them, as each starts a JVM. Files that start the same servers are in one part."""
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if not _only_spark(path)]
+    groups = defaultdict[object, list[Path]](list)
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        groups[next((start for start in _STARTS if re.search(start, text)), path)].append(path)
+    sized = [
+        (any(map(_uses_java, group)), sum(path.stat().st_size for path in group), group) for group in groups.values()
+    ]
     sizes = dict.fromkeys(range(1, count + 1), 0)
     parts = {}
-    for path in sorted(files, key=lambda path: (_uses_java(path), path.stat().st_size), reverse=True):
-        part = min(list(sizes)[: -(-count // 2)] if _uses_java(path) else sizes, key=sizes.__getitem__)
-        parts[path] = part
-        sizes[part] += path.stat().st_size
+    for java, size, group in sorted(sized, reverse=True):
+        part = min(list(sizes)[: -(-count // 2)] if java else sizes, key=sizes.__getitem__)
+        parts.update(dict.fromkeys(group, part))
+        sizes[part] += size
     return parts
 
 
