@@ -17,18 +17,11 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.metadata.manifest import APART, is_blob_file
 from paimon_pyds.metadata.split import FileBounds, PlannedFile
 
 ROW_GROUP, ANCHOR, SUPPLIED, SHARED = "row_group", "anchor", "supplied_columns", "shared_columns"
 """Columns of manifest entries that `with_row_groups` adds."""
-_BLOB = ".blob"
-_APART = r"\.blob$|\.vector\."
-"""What names of files have in them that hold BLOB or VECTOR columns apart from the others."""
-
-
-def is_blob_file(name: str) -> bool:
-    """Whether a file holds values of a BLOB column."""
-    return name.endswith(_BLOB)
 
 
 def with_row_groups(
@@ -49,7 +42,7 @@ def with_row_groups(
     Raises:
         CorruptFileError: files of one group do not hold the same rows.
     """
-    apart = is_apart(entries)
+    apart = are_apart(entries)
     groups = row_groups(entries)
     anchors = ~apart
     supplied: list[Sequence[int] | None] = [None] * entries.num_rows
@@ -76,9 +69,9 @@ def with_row_groups(
     return entries
 
 
-def is_apart(entries: pa.RecordBatch) -> Flags:
+def are_apart(entries: pa.RecordBatch) -> Flags:
     """Which entries are of files that hold BLOB or VECTOR columns apart from the others."""
-    return is_true(pc.match_substring_regex(entries.column("file_name"), _APART))
+    return is_true(pc.match_substring_regex(entries.column("file_name"), APART))
 
 
 def _by_group(groups: Int64s, sequences: Int64s) -> list[Int64s]:

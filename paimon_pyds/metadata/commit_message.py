@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.secrets import counted
 from paimon_pyds.base.text import files_text, one_line
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, DataFile, FileKind, IndexEntry, ManifestEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, DataFile, FileKind, IndexEntry, ManifestEntry, is_apart
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
@@ -156,7 +156,7 @@ class CommitMessage:
     @property
     def row_count(self) -> int:
         """Rows in new data files."""
-        return sum(f.row_count for b in self.buckets for f in b.files)
+        return sum(f.row_count for b in self.buckets for f in b.files if not is_apart(f.file_name))
 
     @property
     def file_count(self) -> int:

@@ -10,6 +10,7 @@ row form for the few that survive, and for commits. The Avro schemas of all meta
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,19 @@ MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 """``_VERSION`` of the records of index manifests."""
 DELETION_VECTORS = "DELETION_VECTORS"
+APART = r"\.blob$|\.vector\."
+"""What names of files have in them that hold BLOB or VECTOR columns apart from the other columns of the same rows."""
 HASH = "HASH"
+
+
+def is_blob_file(name: str) -> bool:
+    """Whether a file holds values of a BLOB column."""
+    return name.endswith(".blob")
+
+
+def is_apart(name: str) -> bool:
+    """Whether a file holds BLOB or VECTOR columns apart from the others."""
+    return re.search(APART, name) is not None
 
 
 def _record(name: str, **fields: object) -> dict[str, Any]:

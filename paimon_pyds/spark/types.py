@@ -46,8 +46,9 @@ _TO_SPARK: dict[Kind, type[spark.DataType]] = {
     Kind.BOOLEAN: spark.BooleanType, Kind.TINYINT: spark.ByteType, Kind.SMALLINT: spark.ShortType,
     Kind.INT: spark.IntegerType, Kind.BIGINT: spark.LongType, Kind.FLOAT: spark.FloatType,
     Kind.DOUBLE: spark.DoubleType, Kind.CHAR: spark.StringType, Kind.VARCHAR: spark.StringType,
-    Kind.BINARY: spark.BinaryType, Kind.VARBINARY: spark.BinaryType, Kind.DATE: spark.DateType,
-    Kind.TIMESTAMP: spark.TimestampNTZType, Kind.TIMESTAMP_LTZ: spark.TimestampType, Kind.VARIANT: spark.VariantType,
+    Kind.BINARY: spark.BinaryType, Kind.VARBINARY: spark.BinaryType, Kind.BLOB: spark.BinaryType,
+    Kind.DATE: spark.DateType, Kind.TIMESTAMP: spark.TimestampNTZType, Kind.TIMESTAMP_LTZ: spark.TimestampType,
+    Kind.VARIANT: spark.VariantType,
 }  # fmt: skip
 _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
     **{type_: AtomicType(kind) for kind, type_ in _TO_SPARK.items()},

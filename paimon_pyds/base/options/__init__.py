@@ -9,6 +9,7 @@ from paimon_pyds.base.options.table_options import (
     IMMUTABLE_OPTIONS,
     OPTIONS,
     TableOptions,
+    blob_is_written,
     check_appendable,
     check_branch,
     check_compactable,
@@ -26,7 +27,8 @@ from paimon_pyds.base.options.table_options import (
 
 __all__ = [
     "DIRECTORY_OPTIONS", "IMMUTABLE_OPTIONS", "OPTIONS", "Kind", "Option", "Scope", "Status", "TableOptions",
-    "check_appendable", "check_branch", "check_compactable", "check_known", "check_mergeable", "check_no_secrets",
+    "blob_is_written", "check_appendable", "check_branch", "check_compactable", "check_known", "check_mergeable",
+    "check_no_secrets",
     "check_readable", "check_shape", "check_whole_rows", "check_without_key", "check_writable", "describe_options",
     "option_of", "parse_duration_ms", "parse_memory", "parse_value", "restore_case", "stored_options",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from paimon_pyds.base.options.core import CORE_OPTIONS, PLAIN_MAPS
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.base.secrets import RedactedDict, holds_secret, names_secret
-from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types import ArrayType, DataField, MapType
 from paimon_pyds.base.types.kinds import Kind as TypeKind
 from paimon_pyds.errors import OptionError, UnsupportedError, suggest
 
@@ -187,6 +187,21 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
 
 
+def blob_is_written(field: DataField, schema: SchemaLike, options: Mapping[str, str]) -> bool:
+    """Whether a column is a BLOB, or an ARRAY or MAP of them, that can be written into files of its own."""
+    typed = TableOptions(options)
+    if schema.primary_keys or field.name in schema.partition_keys or not typed.get("data-evolution.enabled"):
+        return False
+    if field.name in comma_separated(str(typed.get("blob-descriptor-field") or "")):
+        return False
+    match field.type:
+        case ArrayType(element=element):
+            return element.kind is TypeKind.BLOB
+        case MapType(key=key, value=value):
+            return value.kind is TypeKind.BLOB and key.refused() is None
+    return field.type.kind is TypeKind.BLOB
+
+
 def check_writable(
     schema: SchemaLike,
     options: Mapping[str, str] | None = None,
@@ -203,7 +218,7 @@ def check_writable(
     _check(merged, (Scope.READ, Scope.WRITE), "written")
     for field in () if metadata_only else schema.fields:
         refused = field.type.refused()
-        if refused is not None:
+        if refused is not None and not blob_is_written(field, schema, merged):
             raise UnsupportedError(f"column {field.name} of type {refused} can't be written", hint="use Java Paimon")
     typed = TableOptions(merged)
     if typed.get("type") != "table":

@@ -43,6 +43,7 @@ from paimon_pyds.metadata.manifest import (
     FileKind,
     ManifestEntry,
     ManifestFile,
+    is_apart,
 )
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -353,6 +354,7 @@ class _Commit:
         free = {} if numbered else _next_sequences(live)
         for bucket in self.increment.added:
             sequence = free.get(PartitionBucket(bucket.partition, bucket.bucket), 0)
+            apart = _Apart(next_row_id)
             for file in bucket.files:
                 if self.stamps:
                     if file.file_source == FILE_SOURCE_APPEND:
@@ -361,7 +363,10 @@ class _Commit:
                     pass  # its rows have their numbers
                 elif tracking and _ROW_ID in (file.write_cols or ()):
                     file = _changed_in(file, snapshot_id)
+                elif is_apart(file.file_name) and file.first_row_id is None:
+                    file = replace(_changed_in(file, snapshot_id), first_row_id=apart.start(file))
                 elif tracking and file.first_row_id is None:
+                    apart = _Apart(next_row_id)
                     file = replace(_changed_in(file, snapshot_id), first_row_id=next_row_id)
                     next_row_id += file.row_count
                 elif joins:
@@ -448,6 +453,20 @@ def _next_sequences(live: pa.RecordBatch | None) -> dict[PartitionBucket, int]:
     partitions = coded.dictionary.take(from_numpy(codes[starts])).to_pylist()
     found = zip(map(PartitionBucket, partitions, buckets[starts].tolist()), (highest + 1).tolist(), strict=True)
     return dict(found)
+
+
+class _Apart:
+    """The row ids of the files that hold columns apart from the others: they follow the file that has these."""
+
+    def __init__(self, first_row_id: int) -> None:
+        self._first = first_row_id
+        self._rows: dict[object, int] = {}
+
+    def start(self, file: DataFile) -> int:
+        """The first row id of the next file."""
+        rows = self._rows.get(file.write_cols, 0)
+        self._rows[file.write_cols] = rows + file.row_count
+        return self._first + rows
 
 
 def _changed_in(file: DataFile, snapshot_id: int) -> DataFile:

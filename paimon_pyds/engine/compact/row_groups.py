@@ -34,7 +34,7 @@ from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.errors import CommitConflictError, UnsupportedError
-from paimon_pyds.metadata.column_files import is_apart, row_groups
+from paimon_pyds.metadata.column_files import are_apart, row_groups
 from paimon_pyds.metadata.commit_message import BucketFiles, added_entries
 from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT, DataFile
@@ -147,14 +147,14 @@ def _plan(store: TableStore, options: CompactOptions) -> _Plan:
     request = ScanRequest(
         state=TableState(snapshot, schema),
         predicate=partition_condition(schema, options.where, "compact"),
-        fields=schema.fields,
+        fields=context.without_blobs().layout.table,
         options=context.options,
         zone=zone_given(context.dynamic_options),
     )
     plan = plan_scan(store, request)
     spec = replace(plan.spec, predicate=Const.TRUE, filter_fields=())
     runs = tuple(_runs(plan.files, entries, context, full=options.full))
-    whole = replace(context, columns=frozenset(schema.field_names))  # one file for each run, whatever its size
+    whole = replace(context.without_blobs(), of_group=True)  # one file for each run, whatever its size
     return _Plan(snapshot, whole, spec, entries, runs)
 
 
@@ -166,7 +166,7 @@ def _runs(
     places: dict[int, list[int]] = {}
     for at, number in enumerate(numbers.tolist()):
         places.setdefault(number, []).append(at)
-    apart = set(numbers[is_apart(entries)].tolist())
+    apart = set(numbers[are_apart(entries)].tolist())
     of_name = dict(zip(names, numbers.tolist(), strict=True))
     target, options = context.target_file_size, context.options
     least = 2 if full else max(2, int(options.get("compaction.min.file-num")))
@@ -228,7 +228,8 @@ def _rewrite(task: _Task) -> BucketFiles:
     finally:
         threads.shutdown()
     (one,) = written.files
-    return replace(written, files=(replace(one, first_row_id=run.first, write_cols=None),))
+    columns = None if len(context.layout.table) == len(context.schema.fields) else one.write_cols
+    return replace(written, files=(replace(one, first_row_id=run.first, write_cols=columns),))
 
 
 def _publish(store: TableStore, plan: _Plan, written: Sequence[BucketFiles]) -> Snapshot | None:

@@ -33,7 +33,7 @@ from paimon_pyds.format import FiltersRows, FormatReader, ReadCounters, has_kind
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.format.blob.reader import BlobReader, BlobSource
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
-from paimon_pyds.metadata.column_files import is_blob_file
+from paimon_pyds.metadata.manifest import is_blob_file
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.metadata.row_ids import IN_FILE
 from paimon_pyds.metadata.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema

@@ -26,6 +26,7 @@ from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage
+from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
@@ -44,7 +45,7 @@ def check_columns(schema: TableSchema, names: Iterable[str]) -> None:
 
 def columns_context(target: RowTarget, names: Iterable[str]) -> WriteContext:
     """What tasks need to write files of these columns alone."""
-    return replace(target.moving_context(-1), columns=frozenset(names))
+    return replace(target.moving_context(-1), columns=frozenset(names), of_group=True)
 
 
 def write_columns(
@@ -63,6 +64,8 @@ def write_columns(
         SchemaError: a value that does not fit its column.
         CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read.
     """
+    if context.blob_fields:
+        return _with_blobs(context, spec, candidate, rows, versions)
     file, conformer, threads = candidate.file, context.conformer(), WriterThreads()
     directory = context.paths.bucket_dir(partition_directory(context.schema, file.partition), file.bucket)
     bucket = BucketFiles(file.partition, file.bucket, file.total_buckets, directory, ())
@@ -79,6 +82,49 @@ def write_columns(
     worked(file.path)
     (one,) = written.files
     return CommitMessage((replace(written, files=(replace(one, first_row_id=file.first_row_id),)),))
+
+
+def _with_blobs(
+    context: WriteContext, spec: ReadSpec, candidate: Candidate, rows: BitMap, versions: Iterable[pa.RecordBatch]
+) -> CommitMessage:
+    """As `write_columns`, where some of the columns are BLOBs: their files have placeholders for rows that stay."""
+    from paimon_pyds.engine.write.blob_files import BlobColumnWriter
+
+    file, conformer = candidate.file, context.conformer()
+    directory = context.paths.bucket_dir(partition_directory(context.schema, file.partition), file.bucket)
+    bucket = BucketFiles(file.partition, file.bucket, file.total_buckets, directory, ())
+    writers = {field.name: BlobColumnWriter(context, directory, field) for field in context.blob_fields}
+    at = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
+    others: list[pa.RecordBatch] = []
+    others_names = [field.name for field in context.layout.table if field.name not in writers]
+    try:
+        done = start = 0
+        for batch in map(conformer.conform, versions):
+            stop = int(at[done + batch.num_rows - 1]) + 1 if batch.num_rows else start
+            changed = np.zeros(stop - start, np.bool_)
+            changed[at[done : done + batch.num_rows] - start] = True
+            for name, writer in writers.items():
+                writer.write_changed(batch.column(name), changed)
+            others.append(batch.select(others_names))
+            done, start = done + batch.num_rows, stop
+        for writer in writers.values():
+            writer.write_changed(None, np.zeros(file.row_count - start, np.bool_))
+            writer.cut()
+        written: list[DataFile] = []
+        for writer in writers.values():
+            first = file.first_row_id or 0
+            for each in writer.files:
+                written.append(replace(each.file, first_row_id=first))
+                first += each.file.row_count
+        message = CommitMessage((replace(bucket, files=tuple(written)),))
+        if others_names:
+            own = write_columns(replace(context, columns=frozenset(others_names)), spec, candidate, rows, others)
+            message = CommitMessage((*message.buckets, *own.buckets))
+    except BaseException:
+        for writer in writers.values():
+            writer.abort()
+        raise
+    return message
 
 
 def _all_rows(

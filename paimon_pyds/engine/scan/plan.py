@@ -45,7 +45,7 @@ from paimon_pyds.keys.merge.files_to_merge import (
 )
 from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
-from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, is_apart, joined_files, with_row_groups
+from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, are_apart, joined_files, with_row_groups
 from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader, is_much
 from paimon_pyds.metadata.row_ids import NAMES, ROW_ID_FIELDS, with_row_ids
@@ -294,7 +294,7 @@ class Planner:
         """
         grouped = with_row_groups(entries, self.schema.fields, self.fields_of)
         partial = grouped.filter(grouped.column("write_cols").is_valid())
-        of_whole = to_numpy(grouped.column(ROW_GROUP))[~is_apart(grouped)]
+        of_whole = to_numpy(grouped.column(ROW_GROUP))[~are_apart(grouped)]
         changes = len(np.unique(of_whole)) < len(of_whole)
         if partial.num_rows and not changes:
             before = between.snapshots[0].id - 1

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.options import TableOptions, blob_is_written
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import names_text, one_line
-from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.engine.write.conform import Conformer, without_defaults
 from paimon_pyds.engine.write.missing_columns import choice
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.format import by_name, traits_of
+from paimon_pyds.format import by_name, has_kind, traits_of
 from paimon_pyds.format.avro.compression import codec_name
 from paimon_pyds.format.statistics import stats_modes
 from paimon_pyds.index.build import IndexSpec, parse_index_specs
@@ -134,7 +134,8 @@ class WriteContext:
         index_manifest: of the snapshot whose hash index files say which keys are in which dynamic bucket: its name, or
             "" for none, as an overwrite looks for none; None where rows stay in their buckets.
         schema_digest: `schema_digest` of the table's schema with all its options.
-        columns: those that the files hold, each with all rows of a row group (data evolution); None for all columns.
+        columns: those that the files hold (data evolution); None for all columns.
+        of_group: a file has all rows of a row group, however large it gets.
     """
 
     io: FileIO
@@ -148,6 +149,7 @@ class WriteContext:
     schema_digest: str = ""
     index_manifest: str | None = None
     columns: frozenset[str] | None = None
+    of_group: bool = False
 
     def __post_init__(self) -> None:
         if not self.schema_digest:
@@ -201,6 +203,16 @@ class WriteContext:
     def _with(self, options: Mapping[str, str]) -> WriteContext:
         return replace(self, dynamic_options={**self.dynamic_options, **options})
 
+    @cached_property
+    def blob_fields(self) -> tuple[DataField, ...]:
+        """The columns that are written into ``.blob`` files."""
+        return tuple(field for field in self.layout.table if has_kind(field.type, Kind.BLOB))
+
+    def without_blobs(self) -> WriteContext:
+        """The same for the other columns."""
+        blobs = {field.name for field in self.blob_fields}
+        return replace(self, columns=frozenset(f.name for f in self.layout.table if f.name not in blobs))
+
     def conformer(self, names: Sequence[str] | None = None) -> Conformer:
         """What brings rows to the columns `RowLayout.values`, or those of them that are named."""
         formats = [(self.at_level(0) if self.schema.primary_keys else self).file_suffix]
@@ -230,7 +242,7 @@ class WriteContext:
     @cached_property
     def target_file_size(self) -> int:
         """Bytes at which a file is rolled."""
-        if self.columns is not None:
+        if self.of_group:
             return _UNBOUNDED
         return target_file_size(self.schema, self.options)
 
@@ -244,7 +256,7 @@ class WriteContext:
     @cached_property
     def target_file_rows(self) -> int:
         """Rows at which a file is rolled. Raises OptionError: the option is 0 or less."""
-        if self.columns is not None:
+        if self.of_group:
             return _UNBOUNDED
         if self.changelog or (self.schema.primary_keys and self.file_source == FILE_SOURCE_COMPACT):
             return _UNBOUNDED  # Java: class KeyValueFileWriterFactory
@@ -288,7 +300,7 @@ _SUFFIXES = {"zstd": "zst", "gzip": "gz", "snappy": "snappy", "lz4": "lz4"}
 def check_table_files(schema: TableSchema, options: Mapping[str, str]) -> None:
     """Whether a table's data files, changelogs and manifests can be written as ``options``, all of them, say.
     Raises OptionError, UnsupportedError: as `check_files`."""
-    check_files(schema.fields, options)
+    check_files([f for f in schema.fields if not blob_is_written(f, schema, options)], options)
     if not schema.primary_keys:
         return
     typed = TableOptions(options)

@@ -34,6 +34,11 @@ _LONGEST = 1 << 48
 """Bytes of an entry at most: more has no file, and sums of lengths must stay below 2^63."""
 
 
+def encode_ends(size: int) -> tuple[bytes, bytes]:
+    """The bytes before and after a payload of this size, without the checksum."""
+    return MAGIC, struct.pack("<q", size + OVERHEAD_BYTES)
+
+
 def encode_entry(payload: bytes | memoryview) -> tuple[bytes, bytes | memoryview, bytes]:
     """What an entry consists of: head, payload, tail."""
     length = struct.pack("<q", len(payload) + OVERHEAD_BYTES)

@@ -30,7 +30,7 @@ _LONG_DIGITS = 18
 _NUMBERS = {kind: f"<i{bits // 8}" for kind, bits in INTEGER_BITS.items()} | {
     Kind.DATE: "<i4", Kind.TIME: "<i4", Kind.BOOLEAN: "<u1",
 }  # fmt: skip
-Parts = Sequence[bytes | None]
+Parts = Sequence[bytes | memoryview | None]
 
 
 def encode_array(elements: Parts) -> bytes:

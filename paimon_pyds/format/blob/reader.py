@@ -40,6 +40,29 @@ class BlobSource(NamedTuple):
     sequence: int
 
 
+def blob_row_count(io: FileIO, path: str, size: int) -> int:
+    """The rows of a ``.blob`` file, by its index. Raises CorruptFileError, StorageError."""
+    return len(_read_index(io, path, size, ReadCounters(), 0)[1])
+
+
+def _read_index(
+    io: FileIO, path: str, size: int, counters: ReadCounters, read_whole: int
+) -> tuple[bytes, Int64s, Int64s]:
+    """The last bytes of a file, all of them up to ``read_whole``, and the lengths and offsets of its entries."""
+
+    def fetch(length: int) -> bytes:
+        check_range(path, size - length, length, size)
+        return counters.read_range(io, path, size - length, length)
+
+    tail = fetch(size if size <= read_whole else min(size, _TAIL_BYTES))
+    length = codec.index_size(tail, size, path) + codec.END_BYTES
+    if length > len(tail):
+        tail = fetch(length)
+    counters.footer_bytes += length
+    lengths, offsets = codec.decode_index(tail[len(tail) - length : len(tail) - codec.END_BYTES], size, path)
+    return tail, lengths, offsets
+
+
 class _Places(NamedTuple):
     """For each row the number of the file that has its value, or `_ON_NONE`, and its entry there."""
 
@@ -128,26 +151,15 @@ class BlobReader:
         return found
 
     def _index(self, number: int, source: BlobSource) -> tuple[Int64s, Int64s]:
-        path, size = source.path, source.size
-        whole = size <= self._hints.read_whole
-        tail = self._fetch(path, size, size if whole else min(size, _TAIL_BYTES))
-        length = codec.index_size(tail, size, path)
-        if length + codec.END_BYTES > len(tail):
-            tail = self._fetch(path, size, length + codec.END_BYTES)
-        if whole:
+        whole = self._hints.read_whole
+        tail, lengths, offsets = _read_index(self._io, source.path, source.size, self._counters, whole)
+        if source.size <= whole:
             self._whole[number] = tail
-        index = tail[len(tail) - codec.END_BYTES - length : len(tail) - codec.END_BYTES]
-        lengths, offsets = codec.decode_index(index, size, path)
         if len(lengths) != source.row_count:
             raise CorruptFileError(
-                f"the BLOB file has {len(lengths)} rows, the manifest says {source.row_count}", path=path
+                f"the BLOB file has {len(lengths)} rows, the manifest says {source.row_count}", path=source.path
             )
-        self._counters.footer_bytes += length + codec.END_BYTES
         return lengths, offsets
-
-    def _fetch(self, path: str, size: int, length: int) -> bytes:
-        check_range(path, size - length, length, size)
-        return self._counters.read_range(self._io, path, size - length, length)
 
     def _descriptors(self, rows: Int64s) -> pa.Array:
         """References to the values of some rows, NULL where they are NULL."""

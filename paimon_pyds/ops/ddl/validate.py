@@ -7,7 +7,14 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from paimon_pyds.base.options import TableOptions, check_known, check_readable, check_writable, option_of
+from paimon_pyds.base.options import (
+    TableOptions,
+    blob_is_written,
+    check_known,
+    check_readable,
+    check_writable,
+    option_of,
+)
 from paimon_pyds.base.options.option import comma_separated, is_utf8, text
 from paimon_pyds.base.secrets import visible
 from paimon_pyds.base.types import DataField, DataType, RowType, is_system_name, walk_fields
@@ -16,7 +23,7 @@ from paimon_pyds.engine.scan.travel import state_options
 from paimon_pyds.engine.write.conform import check_default
 from paimon_pyds.engine.write.context import check_files, check_table_files
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnknownColumnError, UnsupportedError, suggest
-from paimon_pyds.format import TRAITS, traits_of
+from paimon_pyds.format import TRAITS, has_kind, traits_of
 from paimon_pyds.index.build import parse_index_specs, without_gone_columns
 from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
@@ -37,7 +44,7 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
         OptionError: an unknown option, a bad value, options that contradict each other or the columns.
         UnsupportedError: a type or an option value that is refused by name.
     """
-    check_new_fields(schema.fields, () if before is None else before.fields)
+    check_new_fields(schema, () if before is None else before.fields)
     if schema.comment is not None:
         text("comment", schema.comment)
     _check_keys(schema)
@@ -99,9 +106,10 @@ def _check_no_branch(options: TableOptions) -> None:
             )
 
 
-def check_new_fields(fields: Sequence[DataField], before: Sequence[DataField] = ()) -> None:
+def check_new_fields(schema: TableSchema, before: Sequence[DataField] = ()) -> None:
     """Check names, types and default values of columns. ``before``: those that a table has, whose types stay.
     Raises SchemaError and UnsupportedError."""
+    fields = schema.fields
     there = {(field.id, str(field.type.with_nullable(True))) for field in before}
     if not fields:
         raise SchemaError("a table needs at least one column")
@@ -124,8 +132,22 @@ def check_new_fields(fields: Sequence[DataField], before: Sequence[DataField] = 
             )
         refused = field.type.refused()
         if refused is not None and (field.id, str(field.type.with_nullable(True))) not in there:
-            raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
+            if not blob_is_written(field, schema, schema.options):
+                raise UnsupportedError(f"column {field.name} of type {refused} is not supported", hint=_hint(field))
+            if all(has_kind(each.type, Kind.BLOB) or each.name in schema.partition_keys for each in fields):
+                raise SchemaError(
+                    "a table with BLOB columns needs a column of another type, beyond those of its partitions"
+                )
         check_default(field)
+
+
+def _hint(field: DataField) -> str | None:
+    if not has_kind(field.type, Kind.BLOB):
+        return None
+    return (
+        "BLOB, ARRAY<BLOB> and MAP<…, BLOB> columns need the options row-tracking.enabled=true and "
+        "data-evolution.enabled=true, and a table without a primary key"
+    )
 
 
 def _check_texts(field: DataField) -> None:

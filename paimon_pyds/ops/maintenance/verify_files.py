@@ -21,13 +21,22 @@ from paimon_pyds.base.arrays import from_numpy, pc, to_numpy
 from paimon_pyds.engine.execution.live_files import index_source, planned_live_files
 from paimon_pyds.engine.scan.planned_files import index_file_paths
 from paimon_pyds.errors import CorruptFileError, PaimonError
+from paimon_pyds.format.blob.reader import blob_row_count
 from paimon_pyds.index.build import value_type
 from paimon_pyds.index.container import checked
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import supports
 from paimon_pyds.keys.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.metadata.deletion.vector import read_vector
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, HASH, FileKind, IndexEntry, ManifestFile, file_identities
+from paimon_pyds.metadata.manifest import (
+    DELETION_VECTORS,
+    HASH,
+    FileKind,
+    IndexEntry,
+    ManifestFile,
+    file_identities,
+    is_blob_file,
+)
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.metadata.schema import TableSchema
@@ -224,6 +233,8 @@ def _verify_data_file(read: ReadSpec, file: PlannedFile, findings: Findings) -> 
 
 def _row_count(read: ReadSpec, file: PlannedFile) -> int:
     """Rows by the file's own footer."""
+    if is_blob_file(file.path):
+        return blob_row_count(read.io, file.path, file.size)
     opened = formats.by_path(file.path).open_reader(
         read.io, file.path, file.size, formats.ReadCounters(), read.hints(file)
     )

@@ -11,7 +11,16 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc, scalar
-from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, from_arrow_type, scalar_to_internal
+from paimon_pyds.base.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    arrow_type,
+    from_arrow_type,
+    scalar_to_internal,
+)
 from paimon_pyds.base.types.kinds import BINARY_KINDS, MAX_LENGTH, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.base.types.nested import cast_nested
 from paimon_pyds.base.types.vectors import has_vector, stored_type
@@ -178,7 +187,7 @@ def check_assignable(source: Type, target: DataType) -> None:
     """
     if source is None:
         return
-    target = stored_type(target)
+    target = _with_bytes(stored_type(target))
     if not isinstance(source, AtomicType) and source.kind is target.kind:
         for own, wanted in zip(source.children(), target.children(), strict=False):
             check_assignable(own, wanted)
@@ -190,6 +199,16 @@ def check_assignable(source: Type, target: DataType) -> None:
         names = {Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMP_LTZ: "TIMESTAMP"}
         hint = f"write CAST(… AS {names.get(target.kind, str(normal(target)))})"
     raise ExpressionError(f"{type_text(source)} can't be stored in a column of type {target}", hint=hint)
+
+
+def _with_bytes(type_: DataType) -> DataType:
+    """A type with BYTES in place of BLOB where such columns are written."""
+    match type_:
+        case ArrayType(element=element):
+            return ArrayType(element=_with_bytes(element))
+        case MapType(key=key, value=value):
+            return MapType(key=key, value=_with_bytes(value))
+    return tree.BYTES if type_.kind is Kind.BLOB else type_
 
 
 def _may_hold(source: Kind, target: Kind) -> bool:
@@ -208,6 +227,8 @@ def assign(array: pa.Array, source: Type, target: DataType, zone: str) -> pa.Arr
         return pa.nulls(len(array), arrow_type(target))
     if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
         return _nested(array, target)
+    if target.kind is Kind.BLOB:
+        return array.cast(arrow_type(target))
     found = cast_array(array, source, target, zone)
     _check_finite(array, found)
     if target.kind is Kind.DECIMAL:  # which Arrow does not look at, where it was of the same type
