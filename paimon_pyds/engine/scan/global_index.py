@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataType
@@ -53,7 +53,7 @@ class Candidates(NamedTuple):
 
 
 class GlobalIndexes:
-    """The global indexes of one state of a table. ``entries``: as `with_row_groups` gives them, all of the plan."""
+    """The global indexes of one state of a table. ``entries``: as `with_row_groups` gives them, of all files."""
 
     def __init__(self, planner: Planner, entries: pa.RecordBatch) -> None:
         self._planner = planner
@@ -152,9 +152,9 @@ class RowGroups:
     def __init__(self, planner: Planner, entries: pa.RecordBatch) -> None:
         self._planner, self._entries = planner, entries
         anchors = np.flatnonzero(to_numpy(entries.column(ANCHOR)))
-        groups = to_numpy(entries.column(ROW_GROUP))
+        groups: Int64s = to_numpy(entries.column(ROW_GROUP))
         first = pc.fill_null(entries.column("first_row_id"), scalar(-1, pa.int64()))
-        self._number_of, self.anchors = groups, np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
+        self.number_of, self.anchors = groups, np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
         self.anchors[groups[anchors]] = anchors
         self.first: Int64s = to_numpy(first)[self.anchors]
         self.rows: Int64s = to_numpy(entries.column("row_count"))[self.anchors]
@@ -167,10 +167,6 @@ class RowGroups:
         """The group of each row id; that of any group for ids that are in none."""
         places = np.searchsorted(self.first[self._order], rows, "right") - 1
         return self._order[np.maximum(places, 0)]
-
-    @cached_property
-    def _partitions(self) -> pa.Array:
-        return self._entries.column("partition")
 
     @cached_property
     def _deleted(self) -> Int64s:
@@ -187,7 +183,8 @@ class RowGroups:
         ``files``: all index files of one range.
         """
         index = _index_of(files[0])
-        mine = np.array([value == files[0].partition for value in self._partitions.to_pylist()])[self.anchors]
+        own = pc.equal(self._entries.column("partition"), scalar(files[0].partition, pa.binary()))
+        mine = is_true(own)[self.anchors]
         last = self.first + self.rows - 1
         within = mine & (self.first >= index.row_range_start) & (last <= index.row_range_end)
         partly = (
@@ -205,7 +202,7 @@ class RowGroups:
         """Of each group whether one commit wrote all values of a column, and the newest commit that wrote any; -1 where
         none did."""
         columns = ("schema_id", "write_cols", "min_sequence_number", "max_sequence_number")
-        found = zip(self._number_of.tolist(), *(self._entries.column(c).to_pylist() for c in columns), strict=True)
+        found = zip(self.number_of.tolist(), *(self._entries.column(c).to_pylist() for c in columns), strict=True)
         writers, newest = np.zeros(len(self), np.int64), np.full(len(self), -1, np.int64)
         once = np.ones(len(self), np.bool_)
         names: dict[int, str | None] = {}
@@ -264,14 +261,16 @@ def select_rows(entries: pa.RecordBatch, planner: Planner) -> Flags | None:
 
     Raises CorruptFileError, StorageError: an index file is damaged or can't be read.
     """
-    indexes = GlobalIndexes(planner, entries)
+    if planner.grouped is None:
+        return None
+    indexes, left = GlobalIndexes(planner, planner.grouped), to_numpy(entries.column(ROW_GROUP))
     found = indexes.candidates(planner.request.predicate)
     if found is None:
         return None
     groups, answers = indexes.groups, planner.embedded
-    names = entries.select(["partition", "bucket", "file_name", "file_size"])
+    names = planner.grouped.select(["partition", "bucket", "file_name", "file_size"])
     keep = np.ones(len(groups), np.bool_)
-    for group in np.flatnonzero(found.covered).tolist():
+    for group in np.intersect1d(np.flatnonzero(found.covered), left).tolist():
         first, rows = int(groups.first[group]), int(groups.rows[group])
         begin, end = np.searchsorted(found.rows, [first, first + rows])
         (place,) = names.slice(int(groups.anchors[group]), 1).to_pylist()
@@ -287,5 +286,5 @@ def select_rows(entries: pa.RecordBatch, planner: Planner) -> Flags | None:
             keep[group] = False
             reason = to_sql(planner.request.predicate, shorten=True)
             planner.skips.append(SkippedFile(place["file_name"], rows, place["file_size"], reason, "global index"))
-    kept: Flags = keep[to_numpy(entries.column(ROW_GROUP))]
+    kept: Flags = keep[left]
     return kept

@@ -116,6 +116,8 @@ class Planner:
         """Whether partitions decide the whole filter: statistics are not read then."""
         self.entry_filter = EntryFilter(self.schema, self.partition_predicate, request.partitions)
         self.reader = ManifestReader(store, on_disk=True)
+        self.grouped: pa.RecordBatch | None = None
+        """The entries of all groups of rows, before any is left out."""
         self.joins = bool(request.options.get("data-evolution.enabled"))
         """Whether columns of one row may be in several files."""
         if self.joins and isinstance(request.between, Difference):
@@ -274,7 +276,8 @@ class Planner:
             return self.new_rows(added, between) if self.joins else added
         entries = self.reader.live(manifests, PLACE_COLUMNS if self.settled else self.columns)
         if self.joins:
-            return with_row_groups(entries, self.schema.fields, self.fields_of)
+            self.grouped = with_row_groups(entries, self.schema.fields, self.fields_of)
+            return self.grouped
         if between is None or between.start is None:
             return entries
         older = self.entry_filter.may_hold(self.reader.manifests(between.start))
