@@ -22,8 +22,8 @@ from benchmarks.bench import Bench
 _PACKAGES = ("paimon_pyds", "pyspark_paimon", "pyspark_paimon_pyds", "benchmarks")
 _METHODS = {"rows": "row_changes"}
 _GROUPS = (
-    "writing", "scanning", "points", "index", "rows", "keys", "layout", "planning", "partitions", "formats", "stores",
-    "importing", "spark", "streams",
+    "writing", "scanning", "points", "index", "rows", "evolution", "keys", "layout", "planning", "partitions",
+    "formats", "stores", "importing", "spark", "streams",
 )  # fmt: skip
 
 

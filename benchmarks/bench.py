@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    cases_evolution,
     cases_formats,
     cases_index,
     cases_keys,
@@ -217,6 +218,9 @@ class Bench:
 
     def stores(self) -> None:
         cases_stores.section(self)
+
+    def evolution(self) -> None:
+        cases_evolution.section(self)
 
     def streams(self) -> None:
         found = run_module("benchmarks.spark_streams", [self.path("backlog")])

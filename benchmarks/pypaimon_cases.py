@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
 
-from benchmarks.clock import peak_mib, timed
+from benchmarks.clock import computed, peak_mib, timed
 from benchmarks.data import SCHEMA
 from benchmarks.key_runs import key_runs
 
@@ -54,8 +54,21 @@ def keys_merged(path: str) -> dict[str, Any]:
     return {"seconds": seconds, "rows": rows}
 
 
+def evolution_read(path: str) -> dict[str, Any]:
+    """All rows of a table of data evolution."""
+    catalog, name = _table(path)
+
+    def query() -> int:
+        builder = catalog.get_table(name).new_read_builder()
+        return builder.new_read().to_arrow(builder.new_scan().plan().splits()).num_rows
+
+    found = [computed(query) for _ in range(3)]
+    return {"seconds": min(seconds for seconds, _ in found), "rows": found[0][1]}
+
+
 def main() -> None:
-    result = {"keys_write": keys_write, "keys_merged": keys_merged}[sys.argv[1]](**json.loads(sys.argv[2]))
+    cases = {"keys_write": keys_write, "keys_merged": keys_merged, "evolution_read": evolution_read}
+    result = cases[sys.argv[1]](**json.loads(sys.argv[2]))
     print(json.dumps({**result, "peak_mib": peak_mib()}))
 
 

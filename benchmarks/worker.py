@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from benchmarks import (
+    cases_evolution,
     cases_formats,
     cases_index,
     cases_keys,
@@ -130,6 +131,7 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
 
 
 MODULES = (
+    cases_evolution,
     cases_formats,
     cases_index,
     cases_keys,
