@@ -69,3 +69,19 @@ def test_partitions_of_two_branches(frames):
         assert frames.load(path, **options).count() == count
     with pytest.raises(Exception, match="come from two branches can't be planned"):
         frames.load(path, topn="dt, 1").collect()
+
+
+def test_rows_that_wait_for_their_buckets_are_merged_in(frames, tmp_path):
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    path = str(tmp_path / "t")
+    table = pp.Table.create(path, "p STRING NOT NULL, k INT NOT NULL, v INT", "p, k", "p", options=options)
+    for value in (1, 2):
+        table.append([{"p": p, "k": k, "v": value} for p in "xy" for k in range(3)])
+        if value == 1:
+            table.compact()
+    table.append([{"p": "x", "k": 9, "v": 9}])
+    assert sorted(row["v"] for row in frames.load(path).collect()) == [1] * 6
+    merged = {"postpone__merge-on-read": "true"}
+    assert sorted(row["v"] for row in frames.load(path, **merged).collect()) == [2] * 6 + [9]
+    assert frames.load(path, filter="v = 9", **merged).count() == 1
+    assert frames.load(path, limit="4", **merged).count() == 4

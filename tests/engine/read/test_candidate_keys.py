@@ -94,7 +94,7 @@ def _written(random: Random, table: pp.Table) -> None:
     kinds = pa.array([row["_kind"] for row in rows])
     columns = [_column([row[f.name] for row in rows], f.type) for f in schema]
     data = pa.Table.from_arrays(columns, schema=schema).append_column("op", kinds)
-    table.append(data, options={"rowkind-column": "op"})
+    table.append(data, options={"rowkind-column": "op", "missing-columns": "null"})
 
 
 def _column(values: list[Any], type_: pa.DataType) -> pa.Array:
