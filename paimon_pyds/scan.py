@@ -22,6 +22,7 @@ from paimon_pyds.base.options import (
     check_known,
     check_readable,
     check_shape,
+    of_chain_branch,
     parse_value,
 )
 from paimon_pyds.base.options.option import integer, mapping, text, texts
@@ -129,7 +130,7 @@ class Scan(RowStream):
             raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
         options = {k: v for k, v in given.items() if k != "timezone"}
         check_known(options, ("timezone", "read-optimized"), own=False)
-        check_readable(latest, options)
+        check_readable(latest, {**options, **of_chain_branch(latest.options, store.branch)})
         check_shape(latest, options, store.root, reads=True)
         fields, metadata = _resolve_columns(state.schema, columns)
         self.request = ScanRequest(

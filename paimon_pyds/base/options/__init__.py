@@ -21,6 +21,7 @@ from paimon_pyds.base.options.table_options import (
     check_whole_rows,
     check_without_key,
     check_writable,
+    of_chain_branch,
     option_of,
     stored_options,
 )
@@ -30,5 +31,6 @@ __all__ = [
     "blob_is_written", "check_appendable", "check_branch", "check_compactable", "check_known", "check_mergeable",
     "check_no_secrets",
     "check_readable", "check_shape", "check_whole_rows", "check_without_key", "check_writable", "describe_options",
-    "option_of", "parse_duration_ms", "parse_memory", "parse_value", "restore_case", "stored_options",
+    "of_chain_branch", "option_of", "parse_duration_ms", "parse_memory", "parse_value", "restore_case",
+    "stored_options",
 ]  # fmt: skip

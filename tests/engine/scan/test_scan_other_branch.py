@@ -246,3 +246,28 @@ def test_null_of_the_other_branch_in_a_column_that_has_none(tmp_path: Path) -> N
     branch.append([{"dt": "d2", "v": None}])
     with pytest.raises(SchemaError, match="'v' is NOT NULL, and rows of the other branch have NULL"):
         table.to_arrow()
+
+
+def test_the_branches_of_a_chain_table(tmp_path: Path) -> None:
+    """Each is a table of its own; what a chain makes of both is refused by name."""
+    table = pp.Table.create(tmp_path / "t", _COLUMNS, primary_key="dt, id", partition_by="dt", options={"bucket": "1"})
+    for name in ("full", "delta"):
+        table.branches.create(name)
+        pp.Table.open(tmp_path / "t", branch=name).append([{"dt": name, "id": 1, "v": name}])
+    chain = {
+        "chain-table.enabled": "true",
+        "scan.fallback-snapshot-branch": "full",
+        "scan.fallback-delta-branch": "delta",
+    }
+    for schema in (tmp_path / "t").rglob("schema-*"):
+        members = json.loads(schema.read_text())
+        schema.write_text(json.dumps({**members, "options": {**members["options"], **chain}}))
+    for name in ("full", "delta"):
+        branch = pp.Table.open(tmp_path / "t", branch=name)
+        assert branch.to_arrow()["v"].to_pylist() == [name]
+        assert branch.lookup((name, 1))["v"].to_pylist() == [name]
+        with pytest.raises(UnsupportedError, match=r"chain-table\.enabled=true can't be written"):
+            branch.append([{"dt": name, "id": 2, "v": "x"}])
+    for read in (pp.Table.open(tmp_path / "t").to_arrow, pp.Table.open(tmp_path / "t").count):
+        with pytest.raises(UnsupportedError, match=r"chain-table\.enabled=true can't be read"):
+            read()
