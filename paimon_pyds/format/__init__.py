@@ -135,7 +135,9 @@ TRAITS: Mapping[str, FormatTraits] = {
     "orc": FormatTraits(
         trims_char=True, has_clocks=True, ignores_nan=True, magic=b"ORC", group="stripes", small_file=128 << 10
     ),
-    "avro": FormatTraits(has_statistics=False, timestamp_digits=6, magic=b"Obj\x01", group="blocks"),
+    "avro": FormatTraits(
+        has_statistics=False, timestamp_digits=6, magic=b"Obj\x01", group="blocks", small_file=128 << 10
+    ),
 }
 """By the names of formats."""
 CLOCKED = tuple(f".{name}" for name, traits in TRAITS.items() if traits.has_clocks)
