@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, empty_table, from_numpy, is_true, one_batch, pc
+from paimon_pyds.base.arrays import array, empty_table, from_numpy, one_batch, pc
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.frames import as_batches
 from paimon_pyds.base.options import TableOptions
@@ -283,22 +283,32 @@ class SortedKeys:
         in_buckets: dict[tuple[PartitionBucket, int], list[list[PlannedFile]]] = {}
         for section in sections(files):
             in_buckets.setdefault((section[0].bucket_id, section[0].total_buckets), []).append(section)
-        for (bucket_id, total), of_bucket in in_buckets.items():
-            here = self._of_bucket(bucket_id, total)
-            if here.rows.num_rows:
-                yield from here._by_range(of_bucket)
+        places = self._by_partition({id_.partition for id_, _ in in_buckets})
+        buckets, has_ranges = {total: self._buckets(total) for _, total in in_buckets}, self._has_ranges
+        for (id_, total), of_bucket in in_buckets.items():
+            here, of_keys = places[id_.partition], buckets[total]
+            if of_keys is not None:
+                here = here[of_keys[here] == id_.bucket]
+            if not len(here):
+                continue
+            keys = self._taken(here)
+            yield from keys._by_range(of_bucket) if has_ranges else ((section, keys) for section in of_bucket)
 
-    def _of_bucket(self, id_: PartitionBucket, total: int) -> SortedKeys:
-        """The keys that can only be in this bucket of a partition."""
-        kept = np.ones(self.rows.num_rows, np.bool_)
-        fields = self.schema.partition_fields
-        partition = partition_values(fields, array([id_.partition], pa.binary())) if fields else ()
-        for field, value in zip(fields, partition, strict=True):
-            if field.name in self.rows.schema.names:
-                kept &= is_true(matches(_bound(Op.EQ, field, value), self.rows))
-        if (buckets := self._buckets(total)) is not None:
-            kept &= buckets == id_.bucket
-        return self._taken(np.flatnonzero(kept))
+    def _by_partition(self, partitions: Iterable[bytes]) -> Mapping[bytes, Positions]:
+        """For each of some partitions the keys that can only be there, by their numbers."""
+        partitions, rows = list(partitions), self.rows
+        fields = [field for field in self.schema.partition_fields if field.name in rows.schema.names]
+        if not fields:
+            return dict.fromkeys(partitions, np.arange(rows.num_rows))
+        values = partition_values(self.schema.partition_fields, array(partitions, pa.binary()))
+        columns = []
+        for field in fields:
+            column = pa.concat_arrays([batch.column(field.name) for batch in (values, rows)])
+            columns.append(pc.utf8_rtrim(column, " ") if field.type.kind is Kind.CHAR else column)
+        of_partitions, of_keys = np.split(order_codes(columns), [len(partitions)])
+        order = np.argsort(of_keys, kind="stable")
+        ends = (np.searchsorted(of_keys[order], of_partitions, side).tolist() for side in ("left", "right"))
+        return {partition: order[start:stop] for partition, start, stop in zip(partitions, *ends, strict=True)}
 
     def _taken(self, positions: Any) -> SortedKeys:
         return replace(self, rows=self.rows.take(from_numpy(positions)))
@@ -323,17 +333,21 @@ class SortedKeys:
             if start < stop:
                 yield section, self._taken(np.sort(order[start:stop]))
 
+    @cached_property
+    def _has_ranges(self) -> bool:
+        """Whether ranges of files can be compared with keys. They can't where CHAR values may have blanks at their end,
+        the type of a key was changed, or files are sorted by other columns."""
+        fields = [self.schema.field(name) for name in self.schema.trimmed_primary_keys]
+        if is_clustered(self.schema) or any(field.type.kind is Kind.CHAR for field in fields):
+            return False
+        return not self.schema.id or all(hashes_alike(fields, old) for old in self.schemas())
+
     def _ranges(self, of_bucket: list[list[PlannedFile]]) -> Any:
         """Keys in the order of files, and of each section the places of the first and after the last that it may hold.
 
-        None where that is not known: CHAR values may have blanks at their end, the type of a key was changed, an end of
-        a range does not fit Arrow's types, or files are sorted by other columns.
+        None where an end of a range does not fit Arrow's types.
         """
         fields = [self.schema.field(name) for name in self.schema.trimmed_primary_keys]
-        if is_clustered(self.schema) or any(field.type.kind is Kind.CHAR for field in fields):
-            return None
-        if self.schema.id > 0 and not all(hashes_alike(fields, old) for old in self.schemas()):
-            return None
         runs = [[file.run.key_range for file in section if file.run is not None] for section in of_bucket]
         ends = array([key_range[end] for end in (0, 1) for run in runs for key_range in run], pa.binary())
         types = [field.type for field in fields]

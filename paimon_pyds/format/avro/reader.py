@@ -31,8 +31,8 @@ from paimon_pyds.storage import FileIO, OutputFile
 
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
-_GROUP_BYTES = 16 << 20
-"""Decompressed bytes of the blocks that are read side by side."""
+_GROUP_BYTES = 32 << 20
+"""Decompressed bytes of blocks that are read side by side: a step costs about the same for 200 blocks as for 500."""
 _T = TypeVar("_T")
 _CODECS = {
     "zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate", "bzip2": "bzip2",

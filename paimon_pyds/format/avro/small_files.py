@@ -53,8 +53,8 @@ class SmallFiles:
         return one_batch(pa.concat_tables(tables))
 
     def _decoder(self, text: bytes, path: str) -> RecordDecoder:
-        """A decoder of the wanted columns. ``text``: the schema of the file. Raises PaimonError: it is none, or lacks a
-        column; ValueError, RecursionError: it is no JSON."""
+        """A decoder of the wanted columns. ``text``: the schema of the file.
+        Raises PaimonError: it is not a schema, or has no such column; ValueError, RecursionError: it is not JSON."""
         if self._seen is None or self._seen[0] != text:
             schema = json.loads(text)
             plain = plain_schema(schema, path)
