@@ -237,7 +237,9 @@ def _publish(store: TableStore, plan: _Plan, written: Sequence[BucketFiles]) -> 
     buckets = []
     vectors: dict[PartitionBucket, dict[str, BitMap | None]] = {}
     expected: dict[str, VectorPlace | None] = {}
-    for run, bucket in zip(plan.runs, written, strict=True):
+    of_run = {bucket.files[0].first_row_id: bucket for bucket in written}  # in the order in which they were done
+    for run in plan.runs:
+        bucket = of_run[run.first]
         (file,) = bucket.files
         at = list(run.places)
         low, high = int(lows[at].min()), int(highs[at].max())

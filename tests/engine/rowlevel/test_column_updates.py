@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,14 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.compact.compact import compact
+from paimon_pyds.engine.compact.options import CompactOptions
 from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.metadata.store import TableStore
 from support.effort import LONG, SEED
 from support.evolution_model import OPTIONS, EvolvingTable
+from support.executors import Pickling
 from support.peers import Pypaimon, Rust
 from support.races import race
 from support.v2_fixtures import v2_copy
@@ -141,6 +145,27 @@ def test_a_compaction_joins_the_groups_that_follow_one_another(table: pp.Table) 
     assert table.compact(full=True).files_before == 2
     assert not table.compact(full=True).files_before
     assert table.count() == 2
+
+
+class LastFirst:
+    """An executor whose results come in another order than its tasks, and travel."""
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        return reversed(list(Pickling().map(function, tasks)))
+
+
+def test_runs_are_done_in_any_order(tmp_path: Path) -> None:
+    fields = {"p": "INT", "id": "INT", "n": "INT"}
+    table = pp.Table.create(tmp_path / "t", fields, partition_by=["p"], options=OPTIONS)
+    for p in range(3):
+        for first in range(10 * p, 10 * p + 2 * p + 2):
+            table.append({"p": [p, p], "id": [2 * first, 2 * first + 1], "n": [0, 0]})
+    table.delete("id % 5 = 0")
+    table.update({"n": "id"}, "id % 3 = 0")
+    before = table.scan(columns=["id", "n", "_ROW_ID"]).to_arrow().sort_by("id")
+    summary = compact(TableStore.open(table.path), CompactOptions(full=True), LastFirst())
+    assert summary.files_after == 3
+    assert pp.Table.open(table.path).scan(columns=["id", "n", "_ROW_ID"]).to_arrow().sort_by("id") == before
 
 
 def test_few_files_wait_for_more(table: pp.Table) -> None:
