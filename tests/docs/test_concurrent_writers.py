@@ -214,7 +214,7 @@ def _meetings(first: str) -> Iterator[_Meeting]:
         ]
         if first in possible:
             yield from (
-                _Meeting(kind, first, second) for second in random.Random(f"{SEED} {first}").sample(possible, 3)
+                _Meeting(kind, first, second) for second in random.Random(f"{SEED} {first}").sample(possible, 2)
             )
 
 

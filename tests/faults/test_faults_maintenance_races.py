@@ -27,7 +27,7 @@ from support.live_files import table_files
 from support.memory_io import MemoryIO
 from support.schedules import ActorIO, Schedule, repeatable
 
-_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "5000" if LONG else "9"))
+_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "5000" if LONG else "6"))
 _SCHEMA = pa.schema([("id", pa.int64())])
 _ALONE = {"file-operation.thread-num": "1", "manifest.merge-min-count": "2", "write-only": "true"}
 _START = 4

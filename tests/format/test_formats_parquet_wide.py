@@ -125,7 +125,7 @@ def test_damage_and_missing_columns_are_named(tmp_path: Path) -> None:
         open_reader(path)
 
 
-@pytest.mark.parametrize("seed", range(20 if LONG else 3))
+@pytest.mark.parametrize("seed", range(20 if LONG else 2))
 def test_a_table_of_many_columns(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """After changes of the schema and of rows, with filters, projections and limits."""
     rng = random.Random(seed)

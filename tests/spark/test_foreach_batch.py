@@ -21,7 +21,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError
 from paimon_pyds.spark import foreach_batch
 
-pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
+pytestmark = pytest.mark.spark
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("v", StringType()), StructField("kind", StringType())])
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string()), ("kind", pa.string())])
@@ -74,6 +74,7 @@ def _names(table: pp.Table) -> list[tuple[str, int]]:
     return [(s.commit_user, s.commit_identifier) for s in table.snapshots.list() if s.commit_kind.value != "COMPACT"]
 
 
+@pytest.mark.over_connect
 def test_rows_are_appended_once(query: Query, path: str) -> None:
     function = foreach_batch(path, name="loads")
     query.add((1, "a", "+I"), (2, "b", "+I"))
@@ -100,6 +101,7 @@ def test_rows_with_kinds_are_upserts_and_deletes(query: Query, path: str, option
     assert _names(table) == [("changes", 0), ("changes", 1)]
 
 
+@pytest.mark.over_connect
 @pytest.mark.parametrize("key", ["", "id"])
 def test_a_merge_with_clauses_is_made_once(query: Query, path: str, key: str) -> None:
     table = pp.Table.create(path, "id BIGINT, v STRING", primary_key=key or None)
@@ -165,6 +167,7 @@ def test_the_default_name_is_the_id_of_the_query(query: Query, path: str) -> Non
     assert _names(pp.Table.open(path)) == [(query.id, 0)]
 
 
+@pytest.mark.over_connect
 def test_micro_batches_that_come_again(spark: Any, path: str) -> None:
     """The function as Spark calls it, without a query and its worker."""
     frame = spark.createDataFrame([(1, "a", "+I"), (2, "b", "+I")], COLUMNS)
@@ -188,6 +191,7 @@ def test_connect_needs_a_name(query: Query, path: str) -> None:
         query.run(foreach_batch(path), "id", "v")
 
 
+@pytest.mark.over_connect
 def test_a_named_write_is_made_once(frames: Any, path: str) -> None:
     for number, ids in ((1, "1"), (1, "1"), (2, "2"), (1, "1")):
         frames.save(f"SELECT {ids} AS id", path, commit_user="job", commit_identifier=number)

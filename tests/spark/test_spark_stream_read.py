@@ -14,7 +14,7 @@ import paimon_pyds as pp
 from support.effort import SEED
 from support.stream_engine import KeyTable, state_after
 
-pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
+pytestmark = pytest.mark.spark
 
 
 class Query:
@@ -64,6 +64,7 @@ def table(path: str) -> pp.Table:
     return made
 
 
+@pytest.mark.over_connect
 def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_path: Path) -> None:
     query = Query(spark, table.path, tmp_path, filter="id <> 3", consumer_id="job")
     query.run()
@@ -122,6 +123,7 @@ def nothing() -> Any:
     return nullcontext()
 
 
+@pytest.mark.over_connect
 def test_changes_of_a_key_table_have_their_kinds(spark: Any, path: str, tmp_path: Path) -> None:
     table = pp.Table.create(path, "id INT, n INT", primary_key="id", options={"changelog-producer": "input"})
     table.append([{"id": 1, "n": 1}, {"id": 2, "n": 2}])

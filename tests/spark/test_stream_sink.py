@@ -26,7 +26,7 @@ from paimon_pyds.spark.source import PaimonDataSource
 from paimon_pyds.spark.stream_writer import QUERY_ID, StreamMessage
 from support.oracle import Oracle, requires_java_oracle
 
-pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
+pytestmark = pytest.mark.spark
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("p", LongType())])
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
@@ -93,6 +93,7 @@ def _orphans(stream: Stream) -> int:
     return int(table.maintenance.remove_orphan_files(timedelta(0), dry_run=True).files.num_rows)
 
 
+@pytest.mark.over_connect
 @pytest.mark.parametrize("kind", ["append", "key", "dynamic"])
 def test_micro_batches_are_commits_of_the_query(stream: Stream, kind: str) -> None:
     options = {
@@ -170,6 +171,7 @@ def test_two_queries_into_one_table(stream: Stream) -> None:
     assert {user for user, _ in stream.commits()} == {first, stream.query_id}
 
 
+@pytest.mark.over_connect
 def test_the_watermark_of_the_query_is_in_the_snapshots(stream: Stream) -> None:
     from pyspark.sql import functions as F
 
@@ -193,6 +195,7 @@ def test_java_reads_what_the_sink_wrote(stream: Stream, oracle: Oracle) -> None:
     assert sorted(row["id"] for row in rows.values) == [1, 2, 3]
 
 
+@pytest.mark.over_connect
 def test_what_has_no_meaning_for_a_stream_is_refused(stream: Stream) -> None:
     stream.add(1)
     for options, text in (

@@ -85,7 +85,7 @@ def same(left: pa.Array, right: pa.Array) -> bool:
     return bool(left.equals(right))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=max(100, settings.default.max_examples), deadline=None)
 @given(tables(), st.booleans())
 def test_decoding_gives_what_was_encoded(table: tuple[list[pa.Array], list[DataType]], arity: bool) -> None:
     columns, types = table
@@ -269,7 +269,7 @@ def test_each_kind_of_damage_is_named() -> None:
         decode_rows(pa.array([GOOD, None]), TYPES, arity=True)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=max(100, settings.default.max_examples), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=6), st.integers(0, len(GOOD)))
 def test_damaged_rows_give_errors_or_values(edits: list[tuple[int, int]], length: int) -> None:
     row = bytearray(GOOD)
