@@ -1,0 +1,36 @@
+"""Java Paimon 1.4 reads the files of single columns that are written here; it opens no such table with vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import paimon_pyds as pp
+from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
+
+pytestmark = [pytest.mark.java, requires_java_oracle]
+
+OPTIONS = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+
+
+def test_java_reads_updates_of_columns_and_what_a_compaction_made_of_them(tmp_path: Path, oracle: Oracle) -> None:
+    table = pp.Table.create(
+        tmp_path / "db.db" / "t", {"id": [1, 2, 3], "v": ["a", None, "c"], "n": [1.5, 2.5, None]}, options=OPTIONS
+    )
+    table.append({"id": [4, 5], "v": ["d", "e"], "n": [4.5, 5.5]})
+    table.update({"n": "n * 2"}, "id >= 2")
+    table.update({"v": "concat(v, '!')"}, "id <= 4")
+    table.alter(rename_columns={"v": "w"}, add_columns={"v": "INT"})
+    table.update({"v": "id", "w": "upper(w)"}, "id IN (1, 5)")
+    ours = []
+    replies = []
+    for compacted in (False, True):
+        if compacted:
+            table.compact(full=True)
+            table.update({"n": "0"}, "id = 4")
+        with oracle.batch() as batch:
+            replies.append(batch.read(tmp_path, "db.t"))
+        ours.append(lines(table.to_arrow()))
+    assert [sorted(reply.lines) for reply in replies] == [sorted(rows) for rows in ours]
