@@ -26,6 +26,7 @@ from paimon_pyds.storage import FileIO
 
 if TYPE_CHECKING:
     from paimon_pyds.base.selection import RowSelection
+    from paimon_pyds.sql.expression.variant_parts import PartTest
 
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
@@ -202,6 +203,14 @@ class PlansGroups(Protocol):
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
         """What `FormatReader.read` would do with each row group. Reads footers and page indexes only."""
+
+
+@runtime_checkable
+class PrunesParts(Protocol):
+    """A reader that knows bounds of parts of VARIANT values."""
+
+    def prune_parts(self, tests: Sequence[PartTest], within: RowSelection) -> RowSelection:
+        """As `FormatReader.prune`, by comparisons of such parts, whose ``column`` is the file's."""
 
 
 class FoundRows(NamedTuple):

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.variant.nodes import ARRAY, OBJECT, Nodes, items_of
+from paimon_pyds.base.variant.parts import Path
 
-Path: TypeAlias = "tuple[str | int, ...]"
-"""Keys of objects, and places in arrays from 0."""
 _STEP = re.compile(
     r"""\.(?P<name>[^.\[]+)|\['(?P<single>[^']*)'\]|\["(?P<double>[^"]*)"\]|\[(?P<place>[0-9]{1,10})\]"""
 )

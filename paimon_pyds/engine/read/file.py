@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,12 +25,13 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
+from paimon_pyds.base.variant.parts import VariantParts
 from paimon_pyds.engine.read.joined_reader import JoinedReader
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.engine.read.ranges_reader import RangesReader
 from paimon_pyds.engine.read.row_id_reader import RowIdReader
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import FiltersRows, FormatReader, ReadCounters, has_kind
+from paimon_pyds.format import FiltersRows, FormatReader, PrunesParts, ReadCounters, has_kind
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.format.blob.reader import BlobReader, BlobSource
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
@@ -195,8 +197,36 @@ class FileReading:
         selection = self.live.candidates
         if self.live.devolved is not Const.TRUE and not self.live.index_is_exact:
             selection = selection & self.reader.prune(self.live.devolved, selection)
+        if self._variants and isinstance(self.reader, PrunesParts):
+            from paimon_pyds.sql.expression.variant_parts import part_tests  # few tables have such columns
+
+            names = {name: self.filtering.file_fields[at].name for name, at in self._variants.items()}
+            tests = [replace(t, column=names[t.column]) for t in part_tests(self.spec.predicate) if t.column in names]
+            selection = self.reader.prune_parts(tests, selection) if tests else selection
         self.live.trace.rows_after_pages = selection.count(self.file.row_count)
         return selection
+
+    @cached_property
+    def filter_fields(self) -> list[DataField]:
+        """The columns of the file that the filter needs; of VARIANT columns that are not returned only the parts."""
+        found = list(self.filtering.file_fields)
+        if not self._variants or not isinstance(self.reader, PrunesParts):
+            return found
+        from paimon_pyds.sql.expression.variant_parts import wanted_parts
+
+        returned = {field.id for field in self.output.file_fields}
+        for name, at in self._variants.items():
+            paths = None if found[at].id in returned else wanted_parts(self.spec.predicate, name)
+            if paths:
+                parts = VariantParts(Kind.VARIANT, nullable=found[at].type.nullable, paths=paths)
+                found[at] = replace(found[at], type=parts)
+        return found
+
+    @cached_property
+    def _variants(self) -> dict[str, int]:
+        """The VARIANT columns that the filter needs, and the places of their columns in the file."""
+        pairs = zip(self.filtering.read_fields, self.filtering.sources, strict=True)
+        return {f.name: at for f, at in pairs if at is not None and f.type.kind is Kind.VARIANT}
 
     @cached_property
     def output_only(self) -> list[DataField]:
@@ -277,7 +307,7 @@ class FileReading:
 
     def _kept(self, selection: RowSelection, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
         """The rows of the selection that the filter keeps, part by part, with which rows of the part these are."""
-        first, others = self.filtering.file_fields, self.output_only
+        first, others = self.filter_fields, self.output_only
         if isinstance(self.reader, FiltersRows) and (first or others):
             yield from self.reader.read_where(first, others, self._matches, selection, batch_rows)
             return
@@ -299,7 +329,7 @@ class FileReading:
         accepted_rows: list[npt.NDArray[np.int64]] = []
         before, examined, found = self._done, 0, 0
         columns_first = max(1, len(self.filtering.file_fields))
-        for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
+        for batch in self._read_or_count(self.filter_fields, selection, batch_rows):
             mask = self._matches(batch)
             accepted_rows.append(positions.take(batch.num_rows, is_true(mask)))
             examined, found = examined + batch.num_rows, found + len(accepted_rows[-1])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,14 @@ from paimon_pyds.format.parquet.footer import Chunk, Leaf
 from paimon_pyds.format.parquet.page_index import ColumnIndex, listed
 from paimon_pyds.format.parquet.source import ParquetSource
 from paimon_pyds.format.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
+from paimon_pyds.format.parquet.variant_parts import part_column
 from paimon_pyds.sql.predicate.among import by_column
 from paimon_pyds.sql.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Const, Op, Or, Predicate, make_and, tested_columns
 from paimon_pyds.sql.predicate.tree import Leaf as Condition
+
+if TYPE_CHECKING:
+    from paimon_pyds.sql.expression.variant_parts import PartTest
 
 _FEW_ROWS = 64
 """Rows of a row group below which reading their pages costs less than reading the page index."""
@@ -58,6 +62,26 @@ def prune(source: ParquetSource, predicate: Predicate, within: RowSelection) -> 
     columns = _columns_with_statistics(source, predicate)
     if not columns and not isinstance(predicate, Const):
         return RowSelection.ALL
+    return _pruned(source, predicate, columns, within)
+
+
+def prune_parts(source: ParquetSource, tests: Sequence[PartTest], within: RowSelection) -> RowSelection:
+    """Rows that may pass comparisons of parts of VARIANT columns, whose ``column`` is the file's. ``within``: as of
+    `prune`."""
+    footer = source.footer
+    selection = within if footer.row_count <= _MOST_ROWS else RowSelection.ALL
+    for test in tests if footer.row_count <= _MOST_ROWS else ():
+        numbers = footer.columns.get(test.column, ())
+        leaf = part_column(footer, [footer.leaves[n] for n in numbers], test.path) if len(numbers) > 1 else None
+        if leaf is not None and orders_values(leaf, test.leaf.column.type):
+            selection = selection & _pruned(source, test.leaf, {test.leaf.column: leaf}, selection)
+    return selection
+
+
+def _pruned(
+    source: ParquetSource, predicate: Predicate, columns: dict[ColumnRef, Leaf], within: RowSelection
+) -> RowSelection:
+    footer = source.footer
     filled = [(g, start, stop) for g, (start, stop) in enumerate(footer.groups) if start < stop]
     kept = _prune_groups(source, predicate, columns, [g for g, _, _ in filled])
     alive = [bounds for bounds, keep in zip(filled, kept.tolist(), strict=True) if keep]

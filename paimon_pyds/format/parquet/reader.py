@@ -9,6 +9,7 @@ from dataclasses import field
 from functools import lru_cache, partial
 from itertools import chain
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from paimon_pyds.base.arrays import Int64s, from_numpy, keep_freed_memory, one_a
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, RowType, arrow_schema
+from paimon_pyds.base.variant.parts import VariantParts
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.format import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.format.batches import bytes_held, resized
@@ -44,10 +46,14 @@ from paimon_pyds.format.parquet.pages import decode_picks
 from paimon_pyds.format.parquet.small_pages import has_small_pages, small_pages
 from paimon_pyds.format.parquet.sorted_column import find_values
 from paimon_pyds.format.parquet.source import ParquetSource, decoding
+from paimon_pyds.format.parquet.variant_parts import part_leaves
 from paimon_pyds.format.parquet.wide import WideFile
 from paimon_pyds.format.threads import all_of, in_order
 from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import FileIO
+
+if TYPE_CHECKING:
+    from paimon_pyds.sql.expression.variant_parts import PartTest
 
 _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""
@@ -122,6 +128,12 @@ class ParquetReader:
 
         return prune(self._source, predicate, within)
 
+    def prune_parts(self, tests: Sequence[PartTest], within: RowSelection) -> RowSelection:
+        """As `prune`, by comparisons of parts of VARIANT columns that are columns of their own in this file."""
+        from paimon_pyds.format.parquet.prune import prune_parts
+
+        return prune_parts(self._source, tests, within)
+
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
@@ -161,6 +173,8 @@ class ParquetReader:
     def _leaves_of(self, field: DataField) -> list[Leaf]:
         """The leaves to read of a column: if only its NULLs are wanted, one leaf is enough."""
         leaves = self._leaves(field.name)
+        if isinstance(field.type, VariantParts):
+            return part_leaves(self._source.footer, leaves, field.type.paths)
         return leaves[:1] if _wants_nulls_only(field) else leaves
 
     def _leaves(self, name: str) -> list[Leaf]:
@@ -277,6 +291,8 @@ class ParquetReader:
         wide = self._source.wide
         if wide is None or (found := wide.columns) is None or any(f.name not in found for f in fields):
             return None
+        if any(isinstance(f.type, VariantParts) for f in fields):
+            return None
         if wide.may_have_small_pages(self._source.footer_start):
             return None
         columns = [found[f.name][:1] if _wants_nulls_only(f) else found[f.name] for f in fields]
@@ -321,7 +337,7 @@ class ParquetReader:
         else:
             sizing = BatchRows(batch_rows, rows, self._batch_bytes, sizes)
             self._source.count(compressed, requests=1)
-            places = [range(of_column[0].index, of_column[-1].index + 1) for of_column in columns.leaves]
+            places = [[leaf.index for leaf in of_column] for of_column in columns.leaves]
             int96 = any(leaf.physical == INT96 for leaf in leaves)
             decoded = self._by_pyarrow(places, task.group, sizing, buffer, int96=int96)
         wanted = self._wanted_of(decoded, columns.schema, task, sizing)
@@ -362,10 +378,10 @@ class ParquetReader:
             yield pa.RecordBatch.from_arrays(arrays, columns.schema.names)
 
     def _by_pyarrow(
-        self, columns: Sequence[range], group: int, sizing: BatchRows, buffer: int, *, int96: bool
+        self, columns: Sequence[Sequence[int]], group: int, sizing: BatchRows, buffer: int, *, int96: bool
     ) -> Iterator[pa.RecordBatch]:
         """All rows of a row group. ``columns``: the leaves of each."""
-        order = sorted(range(len(columns)), key=lambda i: columns[i].start)
+        order = sorted(range(len(columns)), key=lambda i: columns[i][0])
         place = [0] * len(order)
         for at, i in enumerate(order):
             place[i] = at

@@ -64,6 +64,11 @@ class BoundExpression:
     _node: Node | None = None
     _arrow: pc.Expression | None = None
 
+    @property
+    def node(self) -> Node | None:
+        """The tree; None where Arrow evaluates it."""
+        return self._node
+
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """A value for each row, of the Arrow type of the target column, or of the expression's own type.
         Raises ExpressionError: overflow, division by zero, a cast or an assignment that loses a value."""

@@ -19,7 +19,8 @@ from paimon_pyds.base.variant import build, nodes
 from paimon_pyds.base.variant.encode import InvalidJsonError, metadata_of, parse_json
 from paimon_pyds.base.variant.json_text import decimal_text, to_json
 from paimon_pyds.base.variant.nodes import Nodes, items_of
-from paimon_pyds.base.variant.paths import Path, follow, parse_path
+from paimon_pyds.base.variant.parts import Path
+from paimon_pyds.base.variant.paths import follow, parse_path
 from paimon_pyds.base.variant.python import decimals, floats, integers, scalars, texts
 from paimon_pyds.errors import ExpressionError, PredicateError, UnsupportedError
 from paimon_pyds.sql.expression.cast import can_cast, cast_array, cast_each
@@ -257,6 +258,8 @@ def _get(lenient: bool) -> Resolve:
 def part_of(binder: Binder, node: Node, path: Path, type_: DataType, lenient: bool) -> Node:
     """The part of a VARIANT at a path, as a type. Raises LookupError: there is no such cast."""
     _check_target(type_)
+    if isinstance(node, Apply) and node.kernel is get and node.type == VARIANT:
+        return Apply(type_, get, node.arguments, (node.options[0] + path, type_, binder.zone, lenient))
     return Apply(type_, get, (node,), (path, type_, binder.zone, lenient))
 
 

@@ -6,7 +6,6 @@ import functools
 from dataclasses import replace
 
 from paimon_pyds.base.types import AtomicType
-from paimon_pyds.base.variant.paths import path_text
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.sql.text import tree
 from paimon_pyds.sql.text.intervals import INTERVAL, begins_interval, parse_interval
@@ -218,6 +217,8 @@ class Parser(Cursor):
 
     def _path(self) -> str:
         """The path behind the colon of ``v:a.b[0]``, as of variant_get."""
+        from paimon_pyds.base.variant.paths import path_text
+
         steps: list[str | int] = [self.field_name()]
         while self.tokens[self.at].word in (".", "["):
             self.at += 1
