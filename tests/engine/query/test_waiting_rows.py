@@ -111,7 +111,12 @@ def test_what_is_not_answered_so_is_refused(tmp_path: Path) -> None:
     table = _table(tmp_path, {})
     table.append([{"p": "x", "k": 0, "v": 100, "s": 0}])
     scan = table.scan(options=_MERGED)
-    for run in (scan.plan, scan.explain, lambda: table.scan(top_n="v, 1", options=_MERGED).to_arrow()):
+    for run in (
+        scan.plan,
+        scan.explain,
+        lambda: table.scan(top_n="v, 1", options=_MERGED).to_arrow(),
+        lambda: table.lookup(("x", 0), options=_MERGED),
+    ):
         with pytest.raises(UnsupportedError, match="which wait for their buckets can't be") as caught:
             run()
         assert "compact the table" in str(caught.value.hint)
