@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    cases_blobs,
     cases_evolution,
     cases_formats,
     cases_index,
@@ -221,6 +222,9 @@ class Bench:
 
     def evolution(self) -> None:
         cases_evolution.section(self)
+
+    def blobs(self) -> None:
+        cases_blobs.section(self)
 
     def streams(self) -> None:
         found = run_module("benchmarks.spark_streams", [self.path("backlog")])

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from benchmarks import (
+    cases_blobs,
     cases_evolution,
     cases_formats,
     cases_index,
@@ -131,6 +132,7 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
 
 
 MODULES = (
+    cases_blobs,
     cases_evolution,
     cases_formats,
     cases_index,
