@@ -1,4 +1,4 @@
-"""Data file formats: Parquet, ORC and Avro, found by name or by a file's suffix, loaded when first used.
+"""Data file formats: Parquet, ORC, Avro and row, found by name or by a file's suffix, loaded when first used.
 
 In: file bytes, or Arrow batches. Out: Arrow batches, or file bytes with statistics. Formats know nothing of tables:
 they are given the columns as the *file's* schema names them, and give Arrow batches of exactly those columns; readers
@@ -68,6 +68,7 @@ class ReadHints:
             size at most, and at most about `BATCH_BYTES`: rows that are short in the file may be long in memory.
         read_whole: bytes of a file up to which one request for all of it is better than requests for parts.
         most_bytes: bytes of a batch at most, about, where ``read_ahead`` is None.
+        columns: all columns of the file, in its order, for formats whose files don't name them; None if not known.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -75,6 +76,7 @@ class ReadHints:
     read_ahead: int | None = None
     read_whole: int = WHOLE_FILE
     most_bytes: int = BATCH_BYTES
+    columns: tuple[DataField, ...] | None = None
 
     @property
     def batch_bytes(self) -> int:
@@ -335,7 +337,7 @@ class FileFormat:
 
     def __init__(self, name: str, reader: str, writer: str) -> None:
         self.name = name
-        self.traits = TRAITS[name]
+        self.traits = TRAITS.get(name, _NO_TRAITS)
         self._reader, self._writer = reader, writer
 
     def open_reader(
@@ -413,12 +415,13 @@ def _loaded(place: str) -> Any:
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)
 
 
+_NO_TRAITS = FormatTraits()
 _FORMATS = {
     "parquet": FileFormat("parquet", "parquet.reader.ParquetReader", "parquet.writer.ParquetWriter"),
     "orc": FileFormat("orc", "orc.reader.OrcReader", "orc.writer.OrcWriter"),
     "avro": FileFormat("avro", "avro.reader.AvroReader", "avro.reader.AvroWriter"),
 }
-_NO_TRAITS = FormatTraits()
+_READ_ONLY = {"row": FileFormat("row", "row.reader.RowReader", "row.reader.NoWriter")}
 
 
 def by_name(name: str) -> FileFormat:
@@ -437,6 +440,8 @@ def by_path(path: str) -> FileFormat:
     _, dot, suffix = path.rsplit("/", 1)[-1].rpartition(".")
     if not dot:
         raise UnsupportedError("a data file without a suffix has no known format", path=path)
+    if suffix.lower() in _READ_ONLY:
+        return _READ_ONLY[suffix.lower()]
     try:
         return by_name(suffix)
     except UnsupportedError as error:

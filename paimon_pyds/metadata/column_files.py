@@ -228,7 +228,7 @@ def _holding(file: PlannedFile, ids: Sequence[int], spec_fields: Callable[[int],
     """A file of which these columns are read."""
     held = file.write_cols
     names = (f.name for f in spec_fields(file.schema_id) if f.id in ids and (held is None or f.name in held))
-    return file._replace(write_cols=tuple(names), deletion=None)
+    return file._replace(write_cols=tuple(names), deletion=None, is_part=True)
 
 
 def _joined_file(anchor: PlannedFile, parts: Sequence[PlannedFile]) -> PlannedFile:

@@ -22,6 +22,7 @@ from paimon_pyds.base.cache import collection_paused
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.text import files_text, names_text, one_line, size_text
 from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema
+from paimon_pyds.base.types.vectors import stored_fields
 from paimon_pyds.errors import READ_AGAIN, expired_file
 from paimon_pyds.format import BATCH_BYTES, WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.evolution.joined_columns import JoinedColumns, joined_columns
@@ -159,6 +160,7 @@ class PlannedFile(NamedTuple):
         parts: the files that hold its columns, where these are several (`metadata.column_files`): its path is that of
             the one that deletion vectors name, its size that of all; ``write_cols`` of each part are the columns that
             are read from it. See `is_joined`.
+        is_part: it is one of these, and may have more columns than ``write_cols``.
     """
 
     path: str
@@ -179,6 +181,7 @@ class PlannedFile(NamedTuple):
     run: SortedRun | None = None
     ordered_by: int | None = None
     parts: tuple[PlannedFile, ...] = ()
+    is_part: bool = False
 
     def __repr__(self) -> str:
         return one_line(
@@ -494,7 +497,16 @@ class ReadSpec:
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file needs besides its path and size."""
-        return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole, self.batch_bytes)
+        columns = self._columns_in(file) if file.path.endswith(".row") else None
+        return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole, self.batch_bytes, columns)
+
+    def _columns_in(self, file: PlannedFile) -> tuple[DataField, ...] | None:
+        """All columns that a file has, in its order; None where that is not known."""
+        if file.run is not None or file.is_part:
+            return None
+        known = {field.name: field for field in stored_fields(self.schemas[file.schema_id])} | dict(METADATA_FIELDS)
+        names = [f.name for f in self.schemas[file.schema_id]] if file.write_cols is None else file.write_cols
+        return tuple(known[name] for name in names) if all(name in known for name in names) else None
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema; those of several under their joined

@@ -1,0 +1,186 @@
+"""Files of the format ``row``.
+
+    blocks    zstandard frames of: rows | int32 offset of each row | int32 number of rows
+    index     the blocks' compressed sizes, their sizes, and their first rows, each as bytes of `codec.encode_lengths`
+    footer    int64 rows | int32 blocks | int64 offset of the index | int32 its length | 1 | 3 zeros | "SWOR"
+
+Numbers are little-endian. The columns are those of the file's schema, which is not in the file. (Source: files of
+pypaimon 2.1 and pypaimon-rust 0.4.)
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.format import FoundRows, ReadCounters, ReadHints
+from paimon_pyds.format.avro.compression import decompressor
+from paimon_pyds.format.batches import resized
+from paimon_pyds.format.blob.codec import decode_lengths
+from paimon_pyds.format.row.decode import PADDING, RowDecoder
+from paimon_pyds.sql.predicate.tree import Predicate
+from paimon_pyds.storage import FileIO
+
+_FOOTER = struct.Struct("<qiqib3si")
+_MAGIC = 0x524F5753
+_GROUP_BYTES = 4 << 20
+"""Bytes of blocks that are decoded together, about."""
+_INT = 4
+"""Bytes of the numbers at the end of a block."""
+
+
+class RowReader:
+    """`FormatReader` of one open file."""
+
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
+        self._io, self._path, self._counters, self._hints = io, path, counters, hints
+        if size < _FOOTER.size:
+            raise CorruptFileError("the file is too short", path=path, field="footer")
+        footer = counters.read_range(io, path, size - _FOOTER.size, _FOOTER.size)
+        rows, blocks, offset, length, version, _, magic = _FOOTER.unpack(footer)
+        if magic != _MAGIC or version != 1:
+            raise CorruptFileError("this is no file of the format row", path=path, field="magic")
+        if rows < 0 or blocks < 0 or offset < 0 or length < 0 or offset + length + _FOOTER.size != size:
+            raise CorruptFileError(f"an index of {length} bytes at {offset}", path=path, field="index")
+        index = counters.read_range(io, path, offset, length)
+        counters.footer_bytes += length + _FOOTER.size
+        self._packed, self._sizes, self._first = self._index(index, blocks)
+        self._offsets = np.cumsum(self._packed) - self._packed
+        self.row_count = rows
+        if int(self._packed.sum()) != offset or (self._packed < 0).any() or (self._sizes < _INT).any():
+            raise CorruptFileError("blocks of other sizes than the file has", path=path, field="index")
+        if (np.diff(self._first, append=rows) <= 0).any() or (blocks and self._first[0]) or (rows and not blocks):
+            raise CorruptFileError("the first rows of blocks do not ascend", path=path, field="index")
+
+    def _index(self, index: bytes, blocks: int) -> tuple[Int64s, Int64s, Int64s]:
+        found, at = [], 0
+        for _ in range(3):
+            length, at = self._varint(index, at)
+            if length > len(index) - at:
+                raise CorruptFileError("the index ends too early", path=self._path, field="index")
+            found.append(decode_lengths(index[at : at + length], self._path))
+            at += length
+        if at != len(index) or any(len(numbers) != blocks for numbers in found):
+            raise CorruptFileError(f"the index is not one of {blocks} blocks", path=self._path, field="index")
+        return found[0], found[1], found[2]
+
+    def _varint(self, data: bytes, at: int) -> tuple[int, int]:
+        value = shift = 0
+        while at < len(data) and shift < 35:
+            value |= (data[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 0x80:
+                return value, at
+        raise CorruptFileError("a number does not end", path=self._path, field="index")
+
+    def groups(self) -> Sequence[tuple[int, int]]:
+        return [(0, self.row_count)] if self.row_count else []  # blocks are too small to be worth a visit each
+
+    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
+        return RowSelection.ALL
+
+    def bounds(self, field: DataField) -> tuple[int, int] | None:
+        return None
+
+    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
+        return None
+
+    def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if self._hints.columns is None:
+            raise UnsupportedError(
+                "files of the format row are read whole only: not in tables with a primary key, nor where columns of a "
+                "row are in several files",
+                path=self._path,
+                hint="read the table with pypaimon, or rewrite it with another file.format",
+            )
+        batches = self._batches(self._hints.columns, fields, selection)
+        yield from resized(batches, arrow_schema(fields), batch_rows, self._hints.batch_bytes)
+
+    def close(self) -> None:
+        pass
+
+    def _batches(
+        self, columns: Sequence[DataField], fields: Sequence[DataField], selection: RowSelection
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = frozenset(field.name for field in fields)
+        last = max((n for n, column in enumerate(columns) if column.name in wanted), default=-1)
+        schema = arrow_schema(fields)
+        for blocks in self._together(selection):
+            data, at, limit = self._rows(blocks)
+            if not len(at):
+                continue
+            found, end = RowDecoder(data, self._path).rows(columns, wanted, at, limit, last + 1)
+            if last + 1 == len(columns) and (end != limit).any():
+                raise CorruptFileError("a row is shorter than its place", path=self._path, field="row")
+            self._counters.rows_decoded += len(at)
+            yield pa.RecordBatch.from_arrays([found[field.name] for field in fields], schema=schema)
+
+    def _together(self, selection: RowSelection) -> Iterator[list[tuple[int, RowSelection]]]:
+        """Blocks with selected rows, some at a time."""
+        group: list[tuple[int, RowSelection]] = []
+        size = 0
+        ends = np.append(self._first[1:], self.row_count).tolist()
+        for number, (start, stop) in enumerate(zip(self._first.tolist(), ends, strict=True)):
+            inside = selection.window(start, stop)
+            if inside.is_none:
+                continue
+            group.append((number, inside))
+            size += int(self._sizes[number])
+            if size >= _GROUP_BYTES:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+    def _rows(self, blocks: Sequence[tuple[int, RowSelection]]) -> tuple[bytes, Int64s, Int64s]:
+        """The bytes of some blocks, and where their selected rows begin and end."""
+        ranges = [(int(self._offsets[number]), int(self._packed[number])) for number, _ in blocks]
+        self._counters.bytes_read += sum(length for _, length in ranges)
+        self._counters.requests += 1
+        parts: list[bytes] = []
+        starts, limits, before = [], [], 0
+        unpack = decompressor("zstandard", self._path)
+        for (number, inside), packed in zip(blocks, self._io.read_ranges(self._path, ranges), strict=True):
+            size = int(self._sizes[number])
+            try:
+                block = unpack(packed, size)
+            except (ValueError, OSError, EOFError) as error:
+                raise CorruptFileError(f"a block can't be decompressed: {error}", path=self._path) from error
+            if len(block) != size:
+                raise CorruptFileError(f"a block has {len(block)} bytes, not {size}", path=self._path)
+            bounds = self._bounds(block, number)
+            rows = inside.to_array(len(bounds) - 1)
+            starts.append(bounds[rows] + before)
+            limits.append(bounds[rows + 1] + before)
+            parts.append(block)
+            before += len(block)
+        return b"".join([*parts, PADDING]), np.concatenate(starts), np.concatenate(limits)
+
+    def _bounds(self, block: bytes, number: int) -> Int64s:
+        """Where each row of a block begins, and where the last one ends."""
+        last = self.row_count if number + 1 == len(self._first) else int(self._first[number + 1])
+        count = last - int(self._first[number])
+        end = len(block) - _INT * (count + 1)
+        if end < 0 or int.from_bytes(block[-_INT:], "little", signed=True) != count:
+            raise CorruptFileError(f"a block has not the {count} rows that the index says", path=self._path)
+        offsets = np.frombuffer(block, "<i4", count, end).astype(np.int64)
+        bounds = np.append(offsets, end)
+        if (offsets < 0).any() or (np.diff(bounds) < 0).any():
+            raise CorruptFileError("the places of rows do not ascend", path=self._path, field="offsets")
+        return bounds
+
+
+class NoWriter:
+    """In place of a `FormatWriter`."""
+
+    @staticmethod
+    def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """See `FileFormat.check_writer`."""
+        raise UnsupportedError("files of the format row are not written here", hint="set file.format=parquet")
