@@ -29,6 +29,12 @@ def section(bench: Bench) -> None:
                 ("ours_partitions", {"path": bench.path("ours_partitions"), **for_both}),
                 ("rust_partitions", {"path": bench.path("rust_partitions"), **for_both}),
             )
+        bench.compare(
+            f"append: {count:,} rows into {count:,} partitions, against delta-rs, CPU time",
+            "",
+            ("ours_partitions", {"path": bench.path("ours_partitions"), "partitions": count, "keys": False}),
+            ("delta_partitions", {"path": bench.path("delta_partitions"), "partitions": count}),
+        )
     for count in COLUMNS:
         for_both = {"columns": count, "rows": VALUES // count}
         bench.compare(
@@ -110,6 +116,16 @@ def ours_partitions(path: str, partitions: int, keys: bool) -> dict[str, Any]:
 def rust_partitions(path: str, partitions: int, keys: bool) -> dict[str, Any]:
     key, options = (", PRIMARY KEY (p, id)", " WITH ('bucket'='1')") if keys else ("", "")
     return _rust(path, one_row_each(partitions), key, f"PARTITIONED BY (p){options}")
+
+
+@case
+def delta_partitions(path: str, partitions: int) -> dict[str, Any]:
+    from deltalake import write_deltalake
+
+    shutil.rmtree(path, ignore_errors=True)
+    rows = one_row_each(partitions)
+    write_deltalake(path, rows.slice(0, 1), partition_by=["p"])  # what a process loads once
+    return {"seconds": computed(lambda: write_deltalake(path, rows, mode="append"))[0]}
 
 
 @case
