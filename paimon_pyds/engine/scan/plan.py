@@ -189,7 +189,7 @@ class Planner:
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
         of_rows = pc.filter(entries, entries.column(ANCHOR)) if ANCHOR in entries.schema.names else entries
         rows = _total(of_rows, "row_count") - self.embedded.rows_left_out
-        self.note_totals(name, (entries.num_rows, rows, _total(entries, "file_size")), detail)
+        self.note_totals(name, (of_rows.num_rows, rows, _total(entries, "file_size")), detail)
 
     def note_totals(self, name: str, totals: tuple[int, int, int], detail: str = "") -> None:
         """Note a step by the files that it leaves, their rows and their bytes."""

@@ -26,7 +26,7 @@ from paimon_pyds.keys.merge.files_to_merge import (
     not_merged,
     with_merged,
 )
-from paimon_pyds.metadata.column_files import ROW_GROUP, SUPPLIED, all_of_group
+from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, all_of_group
 from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.metadata.row_ids import ROW_ID, may_hold_row_ids
 from paimon_pyds.sql.predicate.relaxation import partition_filter
@@ -69,6 +69,8 @@ class Pruning:
 
     def explain(self, entries: pa.RecordBatch, left: pa.RecordBatch, predicate: Predicate, planner: Planner) -> None:
         """Note the entries that are not left, each with the part of the predicate that rules it out."""
+        if ANCHOR in entries.schema.names:  # a group counts as one file
+            entries = pc.filter(entries, entries.column(ANCHOR))
         if (mask := self.mask) is not None:
             planner.skips += left_out(
                 self.name, entries, left, predicate, lambda part, dropped: mask(part, dropped, planner)

@@ -109,6 +109,14 @@ def test_every_query_is_explained(name: str) -> None:
     assert column in str(explained)
 
 
+def test_an_explanation_counts_a_group_as_one_file() -> None:
+    table = opened("de_update")
+    groups = len(table.scan().plan().files)
+    explained = table.scan("id = 1").explain()
+    assert explained.steps[0].files == groups
+    assert explained.steps[0].rows == table.count()
+
+
 def test_only_files_of_wanted_columns_are_opened(tmp_path: Path) -> None:
     table = pp.Table.open(v2_copy("de_update", tmp_path))
     files = table.scan().plan().files
