@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from benchmarks.bench import Bench
 
-WIDE = (1_000, 5_000)
+COLUMNS = (10, 100, 1_000, 5_000)
 
 
 def section(bench: Bench) -> None:
@@ -41,13 +41,15 @@ def section(bench: Bench) -> None:
         ("ours_format_read", {"path": avro, "filter": "code = 7", "columns": ["id", "code"]}),
         ("ours_format_read", {"path": avro}),
     )  # fmt: skip
-    for columns in WIDE:
+    for columns in COLUMNS:
         path = bench.path(f"wide_{columns}")
         bench.run("ours_columns", path=path, columns=columns, rows=20_000_000 // columns)
         bench.compare(
-            f"read {20_000_000 // columns:,} rows × {columns:,} columns, CPU time", "≤ 1.3×",
-            ("ours_format_read", {"path": path}), ("arrow_parquet_read", {"path": path}),
-        )  # fmt: skip
+            f"read {20_000_000 // columns:,} rows × {columns:,} columns, CPU time",
+            "≤ 1.3×" if columns >= 1_000 else "",
+            ("ours_format_read", {"path": path}),
+            ("arrow_parquet_read", {"path": path}),
+        )
 
 
 def _computed_twice(read: Callable[[], Any]) -> dict[str, Any]:

@@ -37,6 +37,17 @@ def section(bench: Bench) -> None:
                     ("ours_small_read", read),
                     ("pyarrow_small_read", read),
                 )
+    for file_format, peer in (("orc", "pyarrow_small_orc_read"), ("avro", "rust_small_read")):
+        for files in (FILES[0], MAIN):
+            path = bench.path(f"small_{files}_{file_format}")
+            bench.run("ours_small_table", path=path, files=files, versions=0, file_format=file_format)
+            read = {"path": path, "rows": files}
+            bench.compare(
+                f"read {files:,} files of one row as {file_format}, CPU time",
+                "",
+                ("ours_small_read", read),
+                (peer, read),
+            )
     for versions, kind in ((0, "files of one row"), (2, "buckets of two files, by key")):
         path = bench.path(f"small_{MAIN}_{versions}")
         counted = "ours_small_count", {"path": path}
@@ -53,14 +64,16 @@ def section(bench: Bench) -> None:
 
 
 @case
-def ours_small_table(path: str, files: int, versions: int) -> dict[str, Any]:
+def ours_small_table(path: str, files: int, versions: int, file_format: str = "parquet") -> dict[str, Any]:
     """A row in each partition, in a file; with a key ``versions`` times, each time in another file."""
     import paimon_pyds as pp
 
     shutil.rmtree(path, ignore_errors=True)
     rows = one_row_each(files)
-    options = {"options": {"bucket": "1", "write-only": "true"}, "primary_key": ["p", "id"]} if versions else {}
-    table = pp.Table.create(path, rows.schema, partition_by=["p"], **options)
+    options, keys = {"file.format": file_format}, []
+    if versions:
+        options, keys = {**options, "bucket": "1", "write-only": "true"}, ["p", "id"]
+    table = pp.Table.create(path, rows.schema, partition_by=["p"], primary_key=keys, options=options)
     for _ in range(max(1, versions)):
         table.append(rows)
     return {"seconds": 0.0}
@@ -99,6 +112,19 @@ def pyarrow_small_read(path: str, rows: int) -> dict[str, Any]:
     files = [str(file) for file in Path(path).rglob("*.parquet")]
     pq.ParquetFile(files[0]).read()
     seconds, found = computed(lambda: pa.concat_tables(pq.ParquetFile(file).read() for file in files).num_rows)
+    assert found == rows, found
+    return {"seconds": seconds}
+
+
+@case
+def pyarrow_small_orc_read(path: str, rows: int) -> dict[str, Any]:
+    """Only decoding, without planning."""
+    import pyarrow as pa
+    import pyarrow.orc
+
+    files = [str(file) for file in Path(path).rglob("*.orc")]
+    pyarrow.orc.read_table(files[0])
+    seconds, found = computed(lambda: pa.concat_tables(pyarrow.orc.ORCFile(file).read() for file in files).num_rows)
     assert found == rows, found
     return {"seconds": seconds}
 
