@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from paimon_pyds.engine.query.top_n_run import TopNQuery
     from paimon_pyds.engine.query.waiting_rows import MergedPartitions
     from paimon_pyds.engine.read import FileTrace
+    from paimon_pyds.engine.read.blob import Blob
     from paimon_pyds.engine.scan.result import ScanPlan
     from paimon_pyds.ops.explain.explain import Explanation
     from paimon_pyds.sql.text.order import TopN
@@ -489,6 +490,23 @@ class Scan(RowStream):
         return self._but(limit=self.request.limited(n)).to_arrow()
 
     @shown("count")
+    def blob(self, descriptor: bytes) -> Blob:
+        """A value of a BLOB column, to be read in parts.
+
+        Args:
+            descriptor: the value as a scan with ``options={"blob-as-descriptor": "true"}`` gives it.
+
+        Returns:
+            ``size``, ``read(offset, length)`` and ``open()``, which gives a file object.
+
+        Raises:
+            CorruptFileError: these bytes are no descriptor.
+            SecurityError: it names a file outside of the table, in no directory that is allowed.
+        """
+        from paimon_pyds.engine.read.blob import blob_of
+
+        return blob_of(self._store, descriptor)
+
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
         if self.predicate is Const.TRUE and self._beside is None and self.waiting is None:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from paimon_pyds.engine.compact.compact import CompactSummary
     from paimon_pyds.engine.execution.executor import Executor
-    from paimon_pyds.engine.read.blob import Blob
     from paimon_pyds.engine.rowlevel.changes import RowSummary
     from paimon_pyds.engine.stream.follow import Follow
     from paimon_pyds.engine.stream.position import StreamPosition
@@ -542,23 +541,6 @@ class Table(RowStream):
         keys = present("keys", keys, "rows with the columns of the key")
         with shown("lookup"):
             return lookup_rows(self._scan("lookup", scan, columns=columns), keys)
-
-    def blob(self, descriptor: bytes) -> Blob:
-        """A value of a BLOB column, to be read in parts.
-
-        Args:
-            descriptor: the value as a read with ``options={"blob-as-descriptor": "true"}`` gives it.
-
-        Returns:
-            ``size``, ``read(offset, length)`` and ``open()``, which gives a file object.
-
-        Raises:
-            CorruptFileError: these bytes are no descriptor.
-            SecurityError: it names a file outside of the table, in no directory that is allowed.
-        """
-        from paimon_pyds.engine.read.blob import blob_of
-
-        return blob_of(self._store, descriptor)
 
     def append(
         self,

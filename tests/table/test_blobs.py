@@ -65,7 +65,7 @@ def test_descriptors(name: str, tmp_path: Path) -> None:
     for value, expected in zip(descriptors, rows, strict=True):
         if value is None:
             continue
-        blob = table.blob(value)
+        blob = table.scan().blob(value)
         assert (blob.size, blob.read()) == (len(expected), expected)
         assert blob.read(1, 2) == expected[1:3] and blob.read(len(expected) + 1) == b""
         with blob.open() as file:
@@ -79,22 +79,22 @@ def test_descriptors(name: str, tmp_path: Path) -> None:
 def test_what_is_no_descriptor(tmp_path: Path) -> None:
     table = pp.Table.open(v2_copy("blob", tmp_path))
     with pytest.raises(CorruptFileError, match="no descriptor"):
-        table.blob(b"abc")
+        table.scan().blob(b"abc")
     with pytest.raises(ArgumentTypeError):
-        table.blob("abc")  # type: ignore[arg-type]
+        table.scan().blob("abc")  # type: ignore[arg-type]
     (tmp_path / "secret").write_bytes(b"0123456789")
     outside = encode_descriptor(BlobDescriptor(str(tmp_path / "secret"), 0, 10))
     with pytest.raises(SecurityError, match=r"external-paths\.allow"):
-        table.blob(outside)
+        table.scan().blob(outside)
     allowed = pp.Table.open(table.path, storage_options={"external-paths.allow": str(tmp_path)})
-    assert allowed.blob(outside).read(2, 3) == b"234"
+    assert allowed.scan().blob(outside).read(2, 3) == b"234"
     to_the_end = encode_descriptor(BlobDescriptor(str(tmp_path / "secret"), 4, -1))
-    assert allowed.blob(to_the_end).size == 6
+    assert allowed.scan().blob(to_the_end).size == 6
     with pytest.raises(OptionError):
-        allowed.blob(outside).read(-1)
+        allowed.scan().blob(outside).read(-1)
     past = encode_descriptor(BlobDescriptor(str(tmp_path / "secret"), 8, 10))
     with pytest.raises(CorruptFileError):
-        allowed.blob(past).read()
+        allowed.scan().blob(past).read()
 
 
 def test_a_filter_reads_no_blob_that_it_drops(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ MEMBERS = {
     "tags": "create create_due delete expire list rename",
     "branches": "create delete fast_forward list rename",
     "snapshots": "diff expire expire_changelogs latest list rollback",
-    "index": "advise advise_partition build cost dump evaluate layout verify",
+    "index": "advise advise_partition build build_global cost drop_global dump evaluate layout verify",
     "maintenance": (
         "analyze clear_consumers clone compact_manifests consumers drop_partitions expire_partitions "
         "mark_partitions_done purge remove_orphan_files remove_unexisting_files repair rescale reset_consumer "

@@ -18,7 +18,7 @@ _BUFFER_BYTES = 256 << 10
 
 
 class Blob:
-    """The bytes that a descriptor stands for. Made by `paimon_pyds.Table.blob`.
+    """The bytes that a descriptor stands for. Made by `paimon_pyds.scan.Scan.blob`.
 
     Attributes:
         uri: the file that has them.
@@ -93,7 +93,7 @@ class _Stream(io.RawIOBase):
 
 
 def blob_of(store: TableStore, value: object) -> Blob:
-    """See `paimon_pyds.Table.blob`."""
+    """See `paimon_pyds.scan.Scan.blob`."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise ArgumentTypeError(f"a descriptor is bytes, not {type(value).__name__}")
     descriptor = decode_descriptor(bytes(value))

@@ -77,5 +77,5 @@ def check_blobs(schema: TableSchema, fields: Sequence[DataField], options: Table
         if has_kind(field.type, Kind.BLOB) and (schema.primary_keys or field.name in referring):
             raise UnsupportedError(
                 f"column {field.name} holds references to BLOBs, whose bytes a scan does not fetch",
-                hint="read it with options={'blob-as-descriptor': 'true'}, and each value by table.blob(value)",
+                hint="read it with options={'blob-as-descriptor': 'true'}, and each value by scan.blob(value)",
             )
