@@ -49,10 +49,10 @@ class _Compute:
     takes 30 ms, longer than a plan that needs some comparisons. Arguments may be Python values."""
 
     def __getattr__(self, name: str) -> Any:
-        if name == "Expression":
+        if name[0].isupper():  # a class, such as Expression
             import pyarrow.compute
 
-            return pyarrow.compute.Expression
+            return getattr(pyarrow.compute, name)
         found = self.__dict__[name] = partial(_plain_call if name in _PLAIN else _imported_call, name)
         return found
 

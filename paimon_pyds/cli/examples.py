@@ -6,6 +6,7 @@ import re
 
 _EXAMPLES = """
 create-database warehouse shop
+create warehouse/shop.db/pictures 'id BIGINT, name STRING' --option row-tracking.enabled=true --option data-evolution.enabled=true
 create warehouse/shop.db/orders 'id BIGINT NOT NULL, color STRING, price DECIMAL(10, 2), day DATE' --partition-by day --option file-index.bitmap.columns=color
 create warehouse/shop.db/customers 'id BIGINT, name STRING' --primary-key id --option bucket=4
 migrate events warehouse/shop.db/events --dry-run
@@ -44,6 +45,8 @@ system read --warehouse warehouse all_table_options
 system audit-log warehouse/shop.db/orders --limit 3
 system binlog warehouse/shop.db/orders --output json
 index build warehouse/shop.db/orders
+index build-global warehouse/shop.db/pictures name
+index drop-global warehouse/shop.db/pictures name
 index dump warehouse/shop.db/orders
 index verify warehouse/shop.db/orders
 index cost warehouse/shop.db/orders --option file-index.bitmap.columns=color --filter "color = 'red'"

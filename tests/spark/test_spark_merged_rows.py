@@ -38,7 +38,7 @@ def test_rows_of_several_splits(frames, name):
 def test_files_of_a_section_are_in_one_split():
     options = {"path": str(table_path("pk_dedup_mor")), "source.split.target-size": "1 b"}
     partitions = PaimonReader(ID, parse_read_options(options), None).plan()
-    assert [len(partition.split.files) for partition in partitions] == [4, 4, 4]
+    assert [len(split.files) for partition in partitions for split in partition.splits] == [4, 4, 4]
 
 
 def test_options_of_reading(frames):

@@ -195,8 +195,12 @@ def test_functions_of_arrow_are_those_of_pyarrow() -> None:
     texts, lists = pa.array(["ab", None, "", "ä"]), pa.array([[1, 2], None, [], [3]])
     batch = pa.record_batch([numbers], ["n"])
     calls = [
-        *((name, numbers, other) for name in ("equal", "greater", "greater_equal", "less", "less_equal")
+        *((name, numbers, other) for name in ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal",
+                                              "add_checked", "subtract_checked", "multiply_checked", "divide",
+                                              "divide_checked")
           for other in (numbers[0], numbers)),
+        ("negate_checked", numbers),
+        *(("any", each) for each in (flags, flags[1:3], flags[:0], pa.chunked_array([flags]))),
         *((name, flags, other) for name in ("and_", "or_") for other in (flags, flags[2])),
         *((name, numbers) for name in ("dictionary_encode", "is_valid", "unique")), ("invert", flags),
         *((name, values, by) for values in (numbers, batch, pa.Table.from_batches([batch, batch]).slice(1, 4))
