@@ -94,31 +94,32 @@ def _found(scan: Scan) -> list[int]:
 
 
 def test_round_trips_of_a_point_query(tmp_path: Path) -> None:
+    """Requests that wait for one another. A busy machine may send those of one round too far apart: more are counted
+    then, never fewer, so the second and the third try count, too."""
     _filled(pp.Table.create(tmp_path / "bucket" / "t", SCHEMA, options=OPTIONS))
     with slow_store.serving(tmp_path, 0) as address:
-        options = slow_store.options(address) | {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/c"}
-
-        def opened() -> pp.Table:
-            return pp.Table.open("s3://bucket/t", storage_options=options)
 
         def trips() -> int:
             """In sequence, since the last time."""
             return slow_store.counts(address)["in_sequence"]
 
-        _new_process()
-        table = opened()
-        assert trips() == 1
-        assert _found(table.scan("id = 6005")) == [6005]
-        assert trips() == 5  # what is newest, the manifest lists, the manifests, the indexes, the file
-        for new_process in (False, True):
-            if new_process:
-                _new_process()
-                table = opened()
-                trips()
-            assert _found(table.scan("id = 6005")) == [6005]
-            assert trips() == 2
-            assert _found(table.scan("id = 6006")) == [6006]
-            trips()
+        def all_trips(attempt: int) -> list[int]:
+            cache = {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/c{attempt}"}
+            found: list[int] = []
+            for new_process in (True, False, True):
+                if new_process:
+                    _new_process()
+                    table = pp.Table.open("s3://bucket/t", storage_options=slow_store.options(address) | cache)
+                    found.append(trips())
+                assert _found(table.scan("id = 6005")) == [6005]
+                found.append(trips())
+                if found[-1] == 2:
+                    assert _found(table.scan("id = 6006")) == [6006]
+                    trips()
+            return found
+
+        # to open; then what is newest, the manifest lists, the manifests, the indexes, the file; cached: two of them
+        assert [1, 5, 2, 1, 2] in map(all_trips, range(3))
 
 
 def test_explanations_count_requests(server: Server, table: pp.Table) -> None:
