@@ -73,11 +73,14 @@ def one_zero(world: World, texts: list[str]) -> list[str]:
     return in_order(t.replace('"-0.0"', '"0.0"') for t in texts) if world.format == "orc" else texts
 
 
-def told(reply: Reply, world: World) -> list[str]:
-    """Java's rows with floats in Python's spelling: Java 17 does not always print the shortest text of a DOUBLE."""
-    if not any("FLOAT" in str(c.type) or "DOUBLE" in str(c.type) for c in world.model.columns):
+def told(reply: Reply, world: World, columns: Sequence[Column] | None = None) -> list[str]:
+    """Java's rows with floats in Python's spelling: Java 17 does not always print the shortest text of a DOUBLE.
+
+    ``columns``: of the rows; those of now by default."""
+    columns = world.model.columns if columns is None else columns
+    if not any("FLOAT" in str(c.type) or "DOUBLE" in str(c.type) for c in columns):
         return reply.lines
-    floats = [c.name for c in world.model.columns if c.kind in ("FLOAT", "DOUBLE")]
+    floats = [c.name for c in columns if c.kind in ("FLOAT", "DOUBLE")]
     rows = reply.values
     for row in rows:
         row |= {name: repr(float(row[name])) for name in floats if isinstance(row.get(name), str)}

@@ -102,7 +102,7 @@ def test_java_reads_our_rows(judged: list[Judged]) -> None:
         if j.past is not None:
             snapshot, reply = j.past
             state = j.world.model.states[snapshot - 1]
-            assert told(reply, j.world) == row_lines(j.world, state.rows, state.columns), (
+            assert told(reply, j.world, state.columns) == row_lines(j.world, state.rows, state.columns), (
                 f"snapshot {snapshot}\n{j.story()}"
             )
 
