@@ -119,6 +119,17 @@ def make_probe(op: Op, literals: Sequence[Any], codec: KeyCodec) -> Probe | None
     return None
 
 
+def probe_of(leaves: Sequence[Leaf], codec: KeyCodec) -> Probe | None:
+    """The probe for rows that match a leaf, or all of several bounds of one column; None if no index can help."""
+    result = make_probe(leaves[0].op, leaves[0].literals, codec)
+    for leaf in leaves[1:]:
+        probe = make_probe(leaf.op, leaf.literals, codec)
+        if not isinstance(result, Interval) or not isinstance(probe, Interval):
+            return NOTHING  # a bound that is NULL
+        result = result.overlap(probe)
+    return result
+
+
 def _points(literals: Sequence[Any], negated: bool, codec: KeyCodec) -> Probe:
     values = [literal for literal in literals if literal is not None]
     if negated and len(values) < len(literals):
@@ -229,13 +240,7 @@ class ColumnIndexes:
         codec = self._codec
         if codec is None or (not extended and leaves[0].op in TEXT_OPS):
             return None
-        result = make_probe(leaves[0].op, leaves[0].literals, codec)
-        for leaf in leaves[1:]:
-            probe = make_probe(leaf.op, leaf.literals, codec)
-            if not isinstance(result, Interval) or not isinstance(probe, Interval):
-                return NOTHING  # a bound that is NULL
-            result = result.overlap(probe)
-        return result
+        return probe_of(leaves, codec)
 
     def types_for(self, probe: Probe | None) -> tuple[str, ...]:
         """The types of index to try, the one most likely to answer first."""

@@ -208,6 +208,13 @@ class ManifestReader:
         added = pc.filter(entries, pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8())))
         return one_batch(added.select(entry_schema(returned).names))
 
+    def adds_rows_only(self, snapshot: Snapshot, base: Snapshot | None) -> bool:
+        """Whether the files that a snapshot added have rows that an earlier one, ``base``, does not have, and no
+        columns of those that it has: in a table with row ids."""
+        first = self.added(self.delta(snapshot), ("first_row_id",))["first_row_id"]
+        known = (None if base is None else base.next_row_id) or 0
+        return not first.null_count and all(row_id >= known for row_id in first.to_pylist())
+
     def is_first_look(self, manifests: Sequence[ManifestFile]) -> bool:
         """Whether this process has not looked at these manifests before, which are large. Noted, so that once only."""
         if sum(manifest.file_size for manifest in manifests) < LARGE_BYTES:

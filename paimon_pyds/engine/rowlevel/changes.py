@@ -304,15 +304,10 @@ class _Attempt:
         since = base.later_snapshots(latest)
         if since is None or not all(s.is_blind_append or s.commit_kind.keeps_rows for s in since):
             return True
-        return base.joins and not all(s.commit_kind.keeps_rows or _adds_rows_only(base, s) for s in since)
-
-
-def _adds_rows_only(base: RowTarget, snapshot: Snapshot) -> bool:
-    """Whether an append added rows that a state does not have, and no columns of those that it has."""
-    reader = ManifestReader(base.store)
-    first = reader.added(reader.delta(snapshot), ("first_row_id",))["first_row_id"]
-    known = (base.snapshot.next_row_id if base.snapshot is not None else None) or 0
-    return not first.null_count and all(row_id >= known for row_id in first.to_pylist())
+        reader = ManifestReader(base.store)
+        return base.joins and not all(
+            s.commit_kind.keeps_rows or reader.adds_rows_only(s, base.snapshot) for s in since
+        )
 
 
 def _file_keys(entries: pa.RecordBatch) -> list[tuple[bytes, int, str]]:

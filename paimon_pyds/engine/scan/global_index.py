@@ -23,10 +23,10 @@ from paimon_pyds.engine.scan.planned_files import deletion_files, index_file_pat
 from paimon_pyds.engine.scan.result import SkippedFile
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.global_index.key_bytes import global_key_codec
-from paimon_pyds.index.global_index.range_meta import read_key_range, source_snapshot
+from paimon_pyds.index.global_index.range_meta import SOURCE_MEMBER, read_key_range, source_snapshot
 from paimon_pyds.index.global_index.reader import GLOBAL_INDEX_TYPES, may_hold, open_global_index
 from paimon_pyds.index.keys import KeyCodec
-from paimon_pyds.index.probe import BOUNDS, Interval, Probe, make_probe
+from paimon_pyds.index.probe import BOUNDS, Probe, probe_of
 from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP
 from paimon_pyds.metadata.manifest import GlobalIndex, IndexEntry
@@ -108,11 +108,13 @@ class GlobalIndexes:
             codec = global_key_codec(type_)
         except UnsupportedError:
             return None
-        probe = _probe(leaves, codec)
+        probe = probe_of(leaves, codec)
+        if probe is None:
+            return None
         covered, rows = np.zeros(len(self.groups), np.bool_), []
-        for files in ranges if probe is not None else ():
+        for files in ranges:
             here = self.groups.trusted(files, column.field_id) & ~covered
-            found = self._ask(files, type_, codec, probe) if here.any() and probe is not None else None
+            found = self._ask(files, type_, codec, probe) if here.any() else None
             if found is not None:
                 rows.append(found[here[self.groups.of_rows(found)]])
                 covered |= here
@@ -193,7 +195,7 @@ class RowGroups:
         held = sum(entry.row_count for entry in files)
         if partly.any() or held + int(self._deleted[within].sum()) < int(self.rows[within].sum()):
             return np.zeros(len(self), np.bool_)  # rows that the index does not have
-        members = [member for member in index.unknown if member.path == "_SOURCE_META"]
+        members = [member for member in index.unknown if member.path == SOURCE_MEMBER]
         source = source_snapshot(members[0].value()) if members else None
         once, newest = self._writes_of(field_id)
         return within & (once if source is None else once | ((newest >= 0) & (newest <= source)))
@@ -240,16 +242,6 @@ def _bounds_by_column(children: Sequence[Predicate]) -> Iterator[list[Leaf]]:
         if isinstance(child, Leaf) and child.op in BOUNDS:
             found.setdefault(child.column, []).append(child)
     yield from found.values()
-
-
-def _probe(leaves: Sequence[Leaf], codec: KeyCodec) -> Probe | None:
-    probes = [make_probe(leaf.op, leaf.literals, codec) for leaf in leaves]
-    if len(probes) == 1:
-        return probes[0]
-    intervals = [probe for probe in probes if isinstance(probe, Interval)]
-    if len(intervals) < len(probes):
-        return next(probe for probe in probes if not isinstance(probe, Interval))  # a bound that is NULL
-    return reduce(Interval.overlap, intervals)
 
 
 def select_rows(entries: pa.RecordBatch, planner: Planner) -> Flags | None:

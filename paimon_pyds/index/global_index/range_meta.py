@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from paimon_pyds.errors import CorruptFileError
 
+SOURCE_MEMBER = "_SOURCE_META"
+"""The member of a record of an index manifest that Java 1.4 does not have."""
 _VERSION = 1
 _NO_FIRST, _NO_LAST = 1, 2
 _SOURCE = struct.Struct(">4siq")

@@ -30,7 +30,7 @@ from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedErro
 from paimon_pyds.format.avro.schema import put_bytes
 from paimon_pyds.index.global_index.btree_writer import write_btree
 from paimon_pyds.index.global_index.key_bytes import global_key_codec
-from paimon_pyds.index.global_index.range_meta import write_key_range, write_source
+from paimon_pyds.index.global_index.range_meta import SOURCE_MEMBER, write_key_range, write_source
 from paimon_pyds.index.global_index.reader import BTREE
 from paimon_pyds.metadata.column_files import ROW_GROUP, with_row_groups
 from paimon_pyds.metadata.manifest import GlobalIndex, IndexEntry
@@ -55,7 +55,6 @@ _PLACES = (
 )
 _MOST_ROWS = 10_000_000
 """Rows of an index file: Java's default of btree-index.records-per-range; a larger group of rows stays together."""
-_SOURCE_MEMBER = "_SOURCE_META"
 _NULLABLE_BYTES = json.dumps(["null", "bytes"])
 
 
@@ -268,7 +267,7 @@ def _source(snapshot: Snapshot) -> UnknownMember:
     """What says of which snapshot the rows of an index are: a member that files of Java 1.4 do not have."""
     out = bytearray([2])  # the second type of the union
     put_bytes(out, write_source(snapshot.id))
-    return UnknownMember(_SOURCE_MEMBER, _NULLABLE_BYTES, bytes(out))
+    return UnknownMember(SOURCE_MEMBER, _NULLABLE_BYTES, bytes(out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +289,5 @@ class _Guard:
 
     def _adds_rows_only(self, snapshot: Snapshot) -> bool:
         reader = ManifestReader(self.store)
-        delta = reader.delta(snapshot)
-        first = reader.added(delta, ("first_row_id",))["first_row_id"]
-        known = self.base.next_row_id or 0
-        return not sum(m.num_deleted_files for m in delta) and all(
-            i is not None and i >= known for i in first.to_pylist()
-        )
+        removes = any(manifest.num_deleted_files for manifest in reader.delta(snapshot))
+        return not removes and reader.adds_rows_only(snapshot, self.base)
