@@ -161,6 +161,7 @@ class RowGroups:
         self.first: Int64s = to_numpy(first)[self.anchors]
         self.rows: Int64s = to_numpy(entries.column("row_count"))[self.anchors]
         self._order = np.argsort(self.first, kind="stable")
+        self._writes: dict[int, tuple[Flags, Int64s]] = {}
 
     def __len__(self) -> int:
         return len(self.anchors)
@@ -197,7 +198,9 @@ class RowGroups:
             return np.zeros(len(self), np.bool_)  # rows that the index does not have
         members = [member for member in index.unknown if member.path == SOURCE_MEMBER]
         source = source_snapshot(members[0].value()) if members else None
-        once, newest = self._writes_of(field_id)
+        if field_id not in self._writes:
+            self._writes[field_id] = self._writes_of(field_id)
+        once, newest = self._writes[field_id]
         return within & (once if source is None else once | ((newest >= 0) & (newest <= source)))
 
     def _writes_of(self, field_id: int) -> tuple[Flags, Int64s]:
