@@ -156,7 +156,20 @@ class AlreadyExistsError(PaimonError, ValueError):
 
 
 class UnsupportedError(PaimonError, NotImplementedError):
-    """A Paimon feature, type or option value that this version refuses by name."""
+    """A Paimon feature, type or option value that this version refuses by name.
+
+    Args:
+        message: what is refused.
+        path: the file or table.
+        hint: what works instead.
+        feature: the feature of docs/compatibility.md that it is a part of, by its name in `paimon_pyds.base.features`.
+    """
+
+    def __init__(
+        self, message: str, *, path: object = None, hint: str | None = None, feature: str | None = None
+    ) -> None:
+        super().__init__(message, path=path, hint=hint)
+        self.feature = feature
 
 
 class SchemaError(PaimonError, ValueError):

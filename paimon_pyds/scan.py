@@ -163,6 +163,7 @@ class Scan(RowStream):
                 "what was added between two states can't be read where partitions come from two branches",
                 path=self.root,
                 hint=f"read one branch alone: options={ALONE}",
+                feature="branches-of-partitions",
             )
         store, request = self._store.for_branch(named.name), self.request
         check_same_columns(self.schema, store.latest_schema(), named.name)
@@ -331,6 +332,7 @@ class Scan(RowStream):
             raise UnsupportedError(
                 f"rows that are merged with waiting ones have no {self.request.metadata_columns[0]}",
                 hint="leave it out, or read without postpone.merge-on-read",
+                feature="postpone",
             )
         return merged_partitions(self._store, self.request)
 
@@ -373,6 +375,7 @@ class Scan(RowStream):
                 f"a scan that merges rows which wait for their buckets can't be {what}",
                 path=self.root,
                 hint="compact the table, or leave postpone.merge-on-read out",
+                feature="postpone",
             )
         if self._beside is not None:
             from paimon_pyds.engine.scan.other_branch import ALONE
@@ -381,6 +384,7 @@ class Scan(RowStream):
                 f"a scan whose partitions come from two branches can't be {what} as a whole",
                 path=self.root,
                 hint=f"scan this branch alone with options={ALONE}, and {self._beside[0]._store.branch!r} by its name",
+                feature="branches-of-partitions",
             )
 
     def _warn_of_vectors(self) -> None:

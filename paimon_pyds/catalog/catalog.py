@@ -120,10 +120,10 @@ class Catalog:
 
             catalog._backend = JdbcBackend(given)
         elif kind == "hive":
-            raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT)
+            raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT, feature="other-catalogs")
         else:
             text = f"catalogs of the kind {kind!r:.40} are not supported"
-            raise UnsupportedError(text, hint="filesystem, jdbc and rest are")
+            raise UnsupportedError(text, hint="filesystem, jdbc and rest are", feature="other-catalogs")
         catalog._options = RedactedDict({"metastore": kind, **given})
         return catalog
 

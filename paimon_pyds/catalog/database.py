@@ -92,6 +92,7 @@ class Database:
                 " supported",
                 hint="the option uri must be jdbc:sqlite:/path, jdbc:postgresql://host/db or jdbc:mysql://host/db;"
                 " tables can be opened by their paths",
+                feature="other-catalogs",
             )
         if kind == "sqlite":
             if not rest or rest.startswith((":", "file:")) or "?" in rest or "\0" in rest:

@@ -396,6 +396,7 @@ class FileFormat:
             raise UnsupportedError(
                 f"column {found[0]}: {self.name} files hold no VARIANT, by Java Paimon neither",
                 hint="use file.format=parquet",
+                feature="variant",
             )
 
 
@@ -404,7 +405,9 @@ def _written(fields: Sequence[DataField]) -> Sequence[DataField]:
     blob = next((column.name for column in fields if has_kind(column.type, Kind.BLOB)), None)
     if blob is not None:
         raise UnsupportedError(
-            f"column {blob}: columns of type BLOB are not written here", hint="use Java Paimon or pypaimon"
+            f"column {blob}: columns of type BLOB are not written here",
+            hint="use Java Paimon or pypaimon",
+            feature="blob",
         )
     return stored_fields(fields)
 
@@ -421,15 +424,27 @@ _FORMATS = {
     "orc": FileFormat("orc", "orc.reader.OrcReader", "orc.writer.OrcWriter"),
     "avro": FileFormat("avro", "avro.reader.AvroReader", "avro.reader.AvroWriter"),
 }
+_ELSEWHERE = {
+    "mosaic": "pypaimon, pypaimon-rust, and Java Paimon with paimon-mosaic read",
+    "vortex": "pypaimon with the extra vortex, and Java Paimon with paimon-vortex read",
+    "lance": "pypaimon with the extra lance, and Java Paimon with paimon-lance read",
+    **dict.fromkeys(("csv", "json", "text"), "Java Paimon and pypaimon-rust read"),
+    "row": "pypaimon, pypaimon-rust and Java Paimon 2 write",
+}
+"""What reads data files of other formats, or writes those that are only read here."""
 _READ_ONLY = {"row": FileFormat("row", "row.reader.RowReader", "row.reader.NoWriter")}
 
 
 def by_name(name: str) -> FileFormat:
     """The format of that name (option ``file.format``): parquet, orc or avro. Raises UnsupportedError: another name."""
-    found = _FORMATS.get(name.lower())
+    key = name.lower()
+    found = _FORMATS.get(key)
     if found is None:
+        others = f"; {_ELSEWHERE[key]} such files" if key in _ELSEWHERE else ""
         raise UnsupportedError(
-            f"data files of format {name.lower()!r:.40} are not supported", hint=f"{', '.join(_FORMATS)} are"
+            f"data files of format {key!r:.40} are not {'written' if key in _READ_ONLY else 'supported'}",
+            hint=f"{', '.join(_FORMATS)} are{others}",
+            feature="row-files" if key in _READ_ONLY else "other-files",
         )
     return found
 
@@ -445,7 +460,7 @@ def by_path(path: str) -> FileFormat:
     try:
         return by_name(suffix)
     except UnsupportedError as error:
-        raise UnsupportedError(error.message, path=path, hint=error.hint) from None
+        raise UnsupportedError(error.message, path=path, hint=error.hint, feature=error.feature) from None
 
 
 def traits_of(name: str) -> FormatTraits:

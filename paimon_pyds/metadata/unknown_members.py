@@ -92,6 +92,7 @@ def _refused(path: str, why: str) -> UnsupportedError:
     return UnsupportedError(
         f"the table's metadata has a member {path} that is not known here and {why}: it can't be written again",
         hint="a newer Paimon wrote it: upgrade paimon-pyds, or write with that Paimon",
+        feature="extra-metadata",
     )
 
 

@@ -120,6 +120,7 @@ class HdfsFileIO(RemoteFileIO):
             "committing to tables on HDFS is not supported: pyarrow can't create a file only if it is absent",
             path=path,
             hint="reading works; write with Java Paimon, or copy the table to an object store",
+            feature="hdfs",
         )
 
     def write_bytes(self, path: str, data: bytes) -> None:

@@ -230,8 +230,9 @@ def test_members_that_can_not_be_kept_are_refused_by_name(ways: Any) -> None:
     schema, entries, rows = newer(nullable=False)
     decoded = ways(fast_write(schema, rows))
     assert decoded.drop_columns("unknown").equals(entries_to_batch(entries).drop_columns("unknown"))
-    with pytest.raises(UnsupportedError, match=r"member _EXTRA_0 that is not known here and can't be null"):
+    with pytest.raises(UnsupportedError, match=r"member _EXTRA_0 that is not known here and can't be null") as caught:
         encode_manifest(decoded, "zstd")
+    assert caught.value.feature == "extra-metadata"
     several = []
     for type_, value in (("long", 1), ("string", "x")):
         schema = plain_schema()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from paimon_pyds.base.features import feature_of_option
 from paimon_pyds.base.options.core import CORE_OPTIONS, PLAIN_MAPS
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
@@ -219,10 +220,18 @@ def check_writable(
     for field in () if metadata_only else schema.fields:
         refused = field.type.refused()
         if refused is not None and not blob_is_written(field, schema, merged):
-            raise UnsupportedError(f"column {field.name} of type {refused} can't be written", hint="use Java Paimon")
+            raise UnsupportedError(
+                f"column {field.name} of type {refused} can't be written",
+                hint="use Java Paimon",
+                feature="blob" if refused == "BLOB" else "unknown-types",
+            )
     typed = TableOptions(merged)
     if typed.get("type") != "table":
-        raise UnsupportedError(f"a table with type={typed['type']} can't be written", hint="its own engine fills it")
+        raise UnsupportedError(
+            f"a table with type={typed['type']} can't be written",
+            hint="its own engine fills it",
+            feature="object-tables",
+        )
     zoned = zoned_partitions(schema)
     if zoned:
         raise UnsupportedError(
@@ -264,6 +273,7 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             "a table with sequence.snapshot-ordering=true and bucket=-2 can't be written: rows that wait for their "
             "bucket would lose the snapshot that orders them",
             hint="create the table with bucket=-1, or with 1 and more",
+            feature="snapshot-ordering",
         )
     if bucket < 1 and bucket not in (-1, -2):
         raise UnsupportedError(
@@ -302,6 +312,7 @@ def check_whole_rows(schema: SchemaLike, operation: str) -> None:
             f"{operation} is not for tables with data-evolution.enabled=true, where columns of a row are in several "
             "files",
             hint="read the rows of both states, or of the table, with scan()",
+            feature="data-evolution",
         )
 
 
@@ -380,7 +391,8 @@ def _check(options: Mapping[str, str], scopes: Sequence[Scope], action: str) -> 
         if option is None or option.status is not Status.REFUSED or option.scope not in scopes:
             continue
         if not option.accepts(text):
-            raise UnsupportedError(f"a table with {key}={text} can't be {action}: {option.why}", hint=_remedy(option))
+            told = f"a table with {key}={text} can't be {action}: {option.why}"
+            raise UnsupportedError(told, hint=_remedy(option), feature=feature_of_option(option.key))
 
 
 def _remedy(option: Option) -> str:

@@ -60,6 +60,7 @@ def form_of(type_: DataType) -> Form:
     raise UnsupportedError(
         f"columns of type {type_.name} can't be partition, bucket or primary keys",
         hint="use another column as key",
+        feature="append-tables",
     )
 
 

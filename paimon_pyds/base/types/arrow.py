@@ -84,6 +84,7 @@ def arrow_type(type_: DataType) -> pa.DataType:
     raise UnsupportedError(
         f"columns of type {type_.name} are not supported",
         hint="read the other columns with columns=…, or use Java Paimon",
+        feature="unknown-types",
     )
 
 
@@ -112,7 +113,8 @@ def _arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
         try:
             found.append(_arrow_field(field_))
         except UnsupportedError as error:
-            raise UnsupportedError(f"column {field_.name}: {error.message}", hint=error.hint) from None
+            told = f"column {field_.name}: {error.message}"
+            raise UnsupportedError(told, hint=error.hint, feature=error.feature) from None
     return pa.schema(found)
 
 

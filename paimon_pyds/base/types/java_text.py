@@ -61,10 +61,11 @@ def partition_text(value: Any, type_: DataType, *, legacy: bool) -> str:
         raise UnsupportedError(
             f"a partition column of type {type_} has no stable directory name with partition.legacy-name=true",
             hint="set partition.legacy-name=false, or partition by another column",
+            feature="append-tables",
         )
     if isinstance(value, int):
         return str(value)
-    raise UnsupportedError(f"partition columns of type {type_} are not supported")
+    raise UnsupportedError(f"partition columns of type {type_} are not supported", feature="append-tables")
 
 
 def java_float_text(value: float, single: bool) -> str:

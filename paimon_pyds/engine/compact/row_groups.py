@@ -108,6 +108,7 @@ def compact_row_groups(store: TableStore, options: CompactOptions, executor: Exe
             "order_by would give rows other row ids in a table with data-evolution.enabled=true",
             path=store.root,
             hint="compact without order_by",
+            feature="data-evolution",
         )
     retries, attempts = Retry(attempts=_CONFLICT_RETRIES), 0
     while True:

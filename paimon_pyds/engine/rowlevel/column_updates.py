@@ -40,6 +40,7 @@ def check_columns(schema: TableSchema, names: Iterable[str]) -> None:
             raise UnsupportedError(
                 f"column {name!r} is a partition column: an update would move rows with their row ids",
                 hint="delete the rows and append them again",
+                feature="data-evolution",
             )
 
 

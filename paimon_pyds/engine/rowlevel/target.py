@@ -175,6 +175,7 @@ class RowTarget:
                     "(postpone.merge-on-read=true)",
                     path=store.root,
                     hint="compact the table, and give this operation the option postpone.merge-on-read=false",
+                    feature="postpone",
                 )
 
     @cached_property
@@ -270,6 +271,7 @@ class RowTarget:
                 "rows of a table with data-evolution.enabled=true are deleted by deletion vectors only",
                 path=self.store.root,
                 hint="alter the table: deletion-vectors.enabled = true",
+                feature="data-evolution",
             )
         partly = self.uses_vectors and rest
         return RemovedRows(number, positions if partly else None, count)

@@ -85,6 +85,7 @@ def options_there(store: TableStore, other: TableStore, given: Mapping[str, str]
             raise UnsupportedError(
                 f"scan.version={state['scan.version']} names a snapshot of one branch, and partitions come from two",
                 hint="name it as scan.snapshot-id: then the other branch is read as it was at that time",
+                feature="branches-of-partitions",
             ) from None
     elif "scan.timestamp" in state or "scan.timestamp-millis" in state:
         latest = other.latest_schema()

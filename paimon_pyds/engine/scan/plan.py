@@ -125,6 +125,7 @@ class Planner:
                 "two states of a table with data-evolution.enabled=true can't be compared by their files",
                 path=store.root,
                 hint="read both states, or incremental-between-scan-mode=delta for the rows that were added",
+                feature="data-evolution",
             )
 
     def plan(self) -> ScanPlan:
@@ -309,6 +310,7 @@ class Planner:
                 "can't be read as changes",
                 path=self.store.root,
                 hint="read the newest state, or start after these snapshots",
+                feature="data-evolution",
             )
         return grouped
 

@@ -252,6 +252,7 @@ def _orders(entries: pa.RecordBatch) -> list[int | None]:
                 f"sequence.snapshot-ordering: the data file {name} does not say whether a write or a compaction made "
                 "it, so which snapshot orders its rows is not known",
                 hint="the option is for new tables: write the rows into a new one that has it from the beginning",
+                feature="snapshot-ordering",
             )
         found.append(number if source == FILE_SOURCE_APPEND else None)
     return found

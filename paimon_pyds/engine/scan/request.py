@@ -78,4 +78,5 @@ def check_blobs(schema: TableSchema, fields: Sequence[DataField], options: Table
             raise UnsupportedError(
                 f"column {field.name} holds references to BLOBs, whose bytes a scan does not fetch",
                 hint="read it with options={'blob-as-descriptor': 'true'}, and each value by scan.blob(value)",
+                feature="blob",
             )

@@ -56,7 +56,10 @@ class StreamOptions:
         check_streams(schema, self.all)
         if self.all.get("postpone.merge-on-read"):
             raise UnsupportedError(
-                "postpone.merge-on-read is for batch reads only", path=path, hint="leave it out of the stream: false"
+                "postpone.merge-on-read is for batch reads only",
+                path=path,
+                hint="leave it out of the stream: false",
+                feature="postpone",
             )
 
 

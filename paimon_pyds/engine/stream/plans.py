@@ -148,6 +148,7 @@ class _StatePlanner(Planner):
                 "a stream of a table with data-evolution.enabled=true can't start with the files made since a time",
                 path=store.root,
                 hint="start with scan.mode=latest-full, latest or from-snapshot",
+                feature="data-evolution",
             )
         if created:
             self.columns = (*self.columns, "creation_time")

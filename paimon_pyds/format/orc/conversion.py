@@ -206,6 +206,7 @@ def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType
             "a timestamp is outside of the years that nanoseconds can hold, 1677 to 2262",
             path=path,
             hint="alter the column to a precision of at most 6",
+            feature="orc",
         )
     counts = seconds * factor + nanos // (10**9 // factor)
     whole = np.zeros(len(valid), dtype=np.int64)

@@ -195,6 +195,7 @@ class OrcReader:
                         "an ORC file with nested timestamps outside the years 1677 to 2262 can't be read",
                         path=self._path,
                         hint="read the other columns, or rewrite the table as Parquet",
+                        feature="orc",
                     )
                 return True
         return False

@@ -54,7 +54,7 @@ def split_moments(counts: Int64s, per_second: int, path: object) -> Moments:
     nanos = (counts - seconds * per_second) * (1_000_000_000 // per_second)
     if bool(((seconds == -1) & (nanos > 999_999)).any()):
         message = "an ORC file can't hold a timestamp with a fraction in the last second before 1970"
-        raise UnsupportedError(message, path=path, hint="use file.format=parquet")
+        raise UnsupportedError(message, path=path, hint="use file.format=parquet", feature="orc")
     return Moments(seconds, nanos.astype(np.int32))
 
 

@@ -99,6 +99,7 @@ class RowReader:
                 "row are in several files",
                 path=self._path,
                 hint="read the table with pypaimon, or rewrite it with another file.format",
+                feature="row-files",
             )
         batches = self._batches(self._hints.columns, fields, selection)
         yield from resized(batches, arrow_schema(fields), batch_rows, self._hints.batch_bytes)
@@ -183,4 +184,6 @@ class NoWriter:
     @staticmethod
     def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """See `FileFormat.check_writer`."""
-        raise UnsupportedError("files of the format row are not written here", hint="set file.format=parquet")
+        raise UnsupportedError(
+            "files of the format row are not written here", hint="set file.format=parquet", feature="row-files"
+        )

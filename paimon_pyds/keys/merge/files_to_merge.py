@@ -70,6 +70,7 @@ def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOpti
                 "rows that were not compacted yet can't be merged into files that are sorted by other columns than the "
                 "key (pk-clustering-override=true)",
                 hint="read without deletion-vectors.merge-on-read, or let Java Paimon compact the table",
+                feature="clustering-override",
             )
         return not_merged(entries)
     if not entries.num_rows:
@@ -167,6 +168,7 @@ def _check_sorted_by_key(schema: TableSchema) -> None:
             "two states of a table with pk-clustering-override=true can't be compared: their files are not sorted by "
             "key",
             hint="read both states and compare their rows",
+            feature="clustering-override",
         )
 
 

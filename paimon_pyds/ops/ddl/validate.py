@@ -133,7 +133,9 @@ def check_new_fields(schema: TableSchema, before: Sequence[DataField] = ()) -> N
         refused = field.type.refused()
         if refused is not None and (field.id, str(field.type.with_nullable(True))) not in there:
             if not blob_is_written(field, schema, schema.options):
-                raise UnsupportedError(f"column {field.name} of type {refused} is not supported", hint=_hint(field))
+                told = f"column {field.name} of type {refused} is not supported"
+                feature = "blob" if refused == "BLOB" else "unknown-types"
+                raise UnsupportedError(told, hint=_hint(field), feature=feature)
             if all(has_kind(each.type, Kind.BLOB) or each.name in schema.partition_keys for each in fields):
                 raise SchemaError(
                     "a table with BLOB columns needs a column of another type, beyond those of its partitions"

@@ -118,6 +118,7 @@ def _check_alone(store: TableStore) -> None:
             f"partitions of this table come from branch {named.name!r} too, which a copy would not have",
             path=store.root,
             hint="unset scan.fallback-branch or scan.primary-branch, and clone each branch",
+            feature="branches-of-partitions",
         )
 
 

@@ -1,0 +1,151 @@
+"""What works and what does not: each feature of Paimon with what is read and written of it, and since which Paimon.
+
+`UnsupportedError.feature` names a feature of this list. docs/compatibility.md shows it: ``python tools/features.py``
+writes the table there. Each cell with the word *refused* has a test in ``tests/table/test_refusals.py``.
+"""
+
+from __future__ import annotations
+
+from paimon_pyds.base.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A row of the table; its texts are Markdown.
+
+    Attributes:
+        id: what errors name.
+        name: the feature, with the options that it is known by.
+        read: what is read.
+        write: what is written.
+        since: the first Paimon that has it; empty where that is 0.7 or earlier, or Paimon has no part in it.
+        options: options whose refusal is one of this feature.
+    """
+
+    id: str
+    name: str
+    read: str = ""
+    write: str = ""
+    since: str = ""
+    options: tuple[str, ...] = ()
+
+
+FEATURES = (
+    # ------------------------------------------------------------------------------------------------ kinds of tables
+    Feature("append-tables", "append tables: with and without buckets, partitions of every type but nested", "yes",
+            "yes; bytes as partitions need `partition.legacy-name=false`, and are refused else"),
+    Feature("key-tables", "tables with a primary key: each merge engine, `changelog-producer`, deletion vectors", "yes",
+            "fixed and dynamic buckets; `delete`, `update`, `merge`, `compact`"),
+    Feature("postpone", "the same with `bucket=-2`",
+            "rows that are in their buckets, as in Java; streams also those that wait, and so do batch reads with "
+            "`postpone.merge-on-read`; `lookup`, `top_n`, `plan` and `explain` of these are refused",
+            "yes; `compact` brings waiting rows into buckets", "1.1"),
+    Feature("key-changes", "changes of such tables: `incremental-between`, `table.snapshots.diff`, "
+            "`table.system.audit_log`, `.binlog`", "yes"),
+    Feature("snapshot-ordering", "`sequence.snapshot-ordering`", "yes; data files without `_FILE_SOURCE` are refused",
+            "fixed and dynamic buckets; `bucket=-2` is refused. Java Paimon 1.4, pypaimon 2.1 and "
+            "pypaimon-rust 0.4 pass over the option, and may read older rows", "2.0"),
+    Feature("nested-sequence", "`nested-sequence-field`, `nested-key-null-strategy`", "yes",
+            "yes. Java Paimon 1.4 passes over them", "2.0"),
+    Feature("clustering-override", "`pk-clustering-override`",
+            "yes, what is compacted, as in Java; comparing two states is refused", "refused", "1.4",
+            ("pk-clustering-override",)),
+    Feature("key-indexes", "indexes over keys (`pk-*.index.columns`)", "yes, without the index",
+            "refused: the index would stay behind", "2.0"),
+    Feature("branches-of-partitions", "`scan.fallback-branch`, `scan.primary-branch`",
+            "yes; explanations, changes between states and `topn` in Spark are refused; system tables show the one "
+            "branch, and streams and row changes are of it, as in Java", "as a table without them", "0.9; primary 1.4"),
+    Feature("chain-tables", "chain tables (`chain-table.enabled`)",
+            "each of the two branches by itself; both together are refused", "refused", "1.4",
+            ("chain-table.enabled",)),
+    Feature("upsert-key", "`upsert-key`", "yes", "appends are refused: merge the rows by these columns", "1.3",
+            ("upsert-key",)),
+    Feature("row-ids", "row ids (`row-tracking.enabled`)", "yes",
+            "`delete`, `update`, `merge`, `compact` keep them. pypaimon-rust 0.4 reads no table in which rows were "
+            "rewritten, here or by Java; deletions by vectors rewrite none", "1.3"),
+    Feature("data-evolution", "[data evolution](row-changes.md#updates-that-write-single-columns) "
+            "(`data-evolution.enabled`): columns of one row in several files",
+            "yes; of `incremental-between` and streams what appends added, changes of columns are refused, and so is "
+            "`table.snapshots.diff`",
+            "`append`, `update`, `merge`, `delete` by deletion vectors, and `compact`, which leaves row groups with "
+            "BLOB files as they are, and deleted rows in their places; `delete` without deletion vectors is refused",
+            "1.3"),
+    Feature("object-tables", "`type=object-table`, `lance-table`, `iceberg-table`", "refused", "refused",
+            "1.0; the latter 1.3", ("type",)),
+    # -------------------------------------------------------------------------------------------------------- formats
+    Feature("parquet-avro", "Parquet, Avro", "yes", "yes"),
+    Feature("orc", "ORC", "yes; outside the years 1677 to 2262 nested timestamps, and those with nanoseconds, are "
+            "refused", "yes; timestamps with a fraction in the last second before 1970 are refused"),
+    Feature("row-files", "`row` files (`file.format=row`)",
+            "append tables whose rows are whole", "refused", "2.0"),
+    Feature("other-files", "data files of Mosaic, Vortex, Lance, CSV, JSON and text",
+            "refused by name, with what reads them", "refused", "CSV, JSON, text, Lance 1.3; others 2.0"),
+    Feature("file-indexes", "file indexes: bloom filter, bitmap 1 and 2, BSI, range bitmap", "yes",
+            "yes; `table.index.build` for files that are there; indexes of other types are refused",
+            "0.8; bitmap 0.9, BSI 1.0, bitmap 2 1.1, range bitmap 1.3"),
+    Feature("global-indexes", "global indexes of tables with row tracking",
+            "yes; btree and bitmap answer filters for the rows that they cover, all other rows are read",
+            "yes; an index goes when rows of its partition are rewritten (update, compaction, deletion without "
+            "vectors). With data evolution, updates of its column follow `global-index.column-update-action`", "1.4"),
+    Feature("deletion-vectors", "deletion vectors, 32 and 64 bit", "yes", "`delete`, `update`, `merge`, `compact`",
+            "0.8; 64 bit 1.2"),
+    Feature("manifest-formats", "`manifest.format` orc, parquet", "refused", "refused", "", ("manifest.format",)),
+    Feature("extra-metadata", "extra files of manifests (`manifest.sidecar.enabled`), members of metadata that later "
+            "versions add", "ignored", "preserved where a record is written again; a commit whose record can't "
+            "preserve one is refused"),
+    Feature("external-paths", "data files outside the table (`data-file.external-paths`)", "yes",
+            "refused where a strategy is set (`data-file.external-paths.strategy`)", "1.1",
+            ("data-file.external-paths.strategy",)),
+    # -------------------------------------------------------------------------------------------------------- columns
+    Feature("column-changes", "changes of columns (add, drop, rename, reorder, widen)", "yes", "`table.alter`"),
+    Feature("time", "TIME", "in milliseconds", "fractions of a millisecond are an error: Paimon's files hold none"),
+    Feature("variant", "VARIANT columns, plain and shredded, in Parquet files", "yes",
+            "yes, whole values; shredding (`variant.shreddingSchema`, `variant.inferShreddingSchema`) is refused, and "
+            "so are other file formats", "1.1; shredded 1.4",
+            ("variant.shreddingSchema", "variant.inferShreddingSchema")),
+    Feature("blob", "BLOB, `ARRAY<BLOB>`, `MAP<…, BLOB>` columns (`.blob` files)",
+            "yes, as bytes or descriptors; references in data files (`blob-descriptor-field`, tables with a primary "
+            "key) as descriptors, as bytes they are refused, and so is `blob-view-field`",
+            "in tables of data evolution; `blob-descriptor-field` and tables with a primary key are refused",
+            "1.4; nested 2.0", ("blob-descriptor-field", "blob-view-field")),
+    Feature("vector", "VECTOR columns", "yes, also in files of their own (`vector.file.format`)",
+            "yes, in the data files; files of their own are refused; ORC files with vectors are not read by Java 2.1",
+            "1.4", ("vector.file.format",)),
+    Feature("shared-maps", "MAP columns whose keys many rows share (`map.storage-layout=shared-shredding`)",
+            "yes, in Parquet and ORC", "as plain MAP columns, which all readers take", "2.0"),
+    Feature("unknown-types", "columns of types that later versions add (GEOMETRY)",
+            "refused by name; the other columns are read",
+            "refused; what writes no data file works: altering, deleting by deletion vectors, dropping partitions, "
+            "tags, expiry", "2.1"),
+    # ----------------------------------------------------------------------------------------------------- operations
+    Feature("time-travel", "snapshots, tags, timestamps, versions, branches; `incremental-between`", "yes",
+            "tags, branches, rollback"),
+    Feature("system-tables", "system tables: 19 of a table, 4 of a catalog", "yes"),
+    Feature("maintenance", "maintenance: expiry, `truncate`, `maintenance.drop_partitions`, "
+            "`maintenance.compact_manifests`, `.clone`, `.purge`, `.analyze`", "",
+            "yes, also of changelogs that outlive their snapshots"),
+    Feature("damage", "damage: `maintenance.verify`, `.repair`, `.remove_orphan_files`, `.remove_unexisting_files`",
+            "yes", "yes"),
+    Feature("migration", "[files of other writers](migrating.md): Parquet, ORC, Avro, Delta, Iceberg", "",
+            "`pp.migrate`, `paimon-pyds migrate`"),
+    Feature("streams", "[streams](streams.md) in Spark and in Python", "yes", "yes, exactly once"),
+    Feature("query-auth", "row and column rules of a catalog (`query-auth.enabled`)", "refused", "refused", "1.2",
+            ("query-auth.enabled",)),
+    # ---------------------------------------------------------------------------------------------- catalogs, storage
+    Feature("catalogs", "[catalogs](catalogs.md): directories, REST, JDBC in SQLite, PostgreSQL, MySQL", "yes", "yes"),
+    Feature("other-catalogs", "Hive metastores, other JDBC databases", "their tables by path; as catalogs refused",
+            "refused"),
+    Feature("object-stores", "[object stores](storage.md): S3, Google Cloud Storage, Azure", "yes",
+            "with the extra `cloud`"),
+    Feature("hdfs", "HDFS", "yes", "refused"),
+)  # fmt: skip
+"""In the order of the page."""
+
+_BY_OPTION = {key: feature.id for feature in FEATURES for key in feature.options}
+
+
+def feature_of_option(key: str) -> str | None:
+    """The feature that the refusal of this option belongs to."""
+    if key.endswith(".columns") and key.startswith(("pk-", "file-index.")):
+        return "key-indexes" if key.startswith("pk-") else "file-indexes"
+    return _BY_OPTION.get(key)
