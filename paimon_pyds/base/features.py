@@ -67,8 +67,8 @@ FEATURES = (
             "(`data-evolution.enabled`): columns of one row in several files",
             "yes; of `incremental-between` and streams what appends added, changes of columns are refused, and so is "
             "`table.snapshots.diff`",
-            "`append`, `update`, `merge`, `delete` by deletion vectors, and `compact`, which leaves row groups with "
-            "BLOB files as they are, and deleted rows in their places; `delete` without deletion vectors is refused",
+            "`append`, `update`, `merge`, `delete` by deletion vectors, and `compact`, which leaves BLOB files as "
+            "they are, and deleted rows in their places; `delete` without deletion vectors is refused",
             "1.3"),
     Feature("object-tables", "`type=object-table`, `lance-table`, `iceberg-table`", "refused", "refused",
             "1.0; the latter 1.3", ("type",)),
@@ -108,9 +108,9 @@ FEATURES = (
             "key) as descriptors, as bytes they are refused, and so is `blob-view-field`",
             "in tables of data evolution; `blob-descriptor-field` and tables with a primary key are refused",
             "1.4; nested 2.0", ("blob-descriptor-field", "blob-view-field")),
-    Feature("vector", "VECTOR columns", "yes, also in files of their own (`vector.file.format`)",
-            "yes, in the data files; files of their own are refused; ORC files with vectors are not read by Java 2.1",
-            "1.4", ("vector.file.format",)),
+    Feature("vector", "VECTOR columns, in data files or in files of their own (`vector.file.format`)", "yes",
+            "yes; own files as Parquet or Avro, others are refused, and so are updates of them after columns were "
+            "added or renamed, until `compact(full=True)`. ORC files with vectors are not read by Java 2.1", "1.4"),
     Feature("shared-maps", "MAP columns whose keys many rows share (`map.storage-layout=shared-shredding`)",
             "yes, in Parquet and ORC", "as plain MAP columns, which all readers take", "2.0"),
     Feature("unknown-types", "columns of types that later versions add (GEOMETRY)",

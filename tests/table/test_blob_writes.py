@@ -55,7 +55,7 @@ class Model:
         self.rows: dict[int, dict[str, Any]] = {}
 
     def step(self) -> None:
-        self.rng.choice([self.append, self.name, self.pic, self.merge, self.delete])()
+        self.rng.choice([self.append, self.name, self.pic, self.merge, self.delete, self.compact, self.fill])()
 
     def some(self) -> list[int]:
         return sorted(self.rng.sample(sorted(self.rows), self.rng.randint(0, min(4, len(self.rows)))))
@@ -95,8 +95,18 @@ class Model:
         for i in ids:
             del self.rows[i]
 
+    def fill(self) -> None:
+        self.table.update({"pic": "CAST('full' AS BINARY)"}, "pic IS NULL AND id % 2 = 0")
+        for i, each in self.rows.items():
+            each["pic"] = b"full" if each["pic"] is None and i % 2 == 0 else each["pic"]
+
+    def compact(self) -> None:
+        self.table.compact(full=True)
+
     def check(self) -> None:
-        assert rows_of(self.table) == by_id(list(self.rows.values()))
+        rows = by_id(list(self.rows.values()))
+        assert rows_of(self.table) == rows
+        assert rows_of(self.table, "pic IS NULL") == [each for each in rows if each["pic"] is None]
 
 
 @pytest.mark.parametrize("number", range(40 if LONG else 3))
@@ -198,22 +208,24 @@ def test_peers_read_on(tmp_path: Path, peer: str) -> None:
     try:
         model = Model(create(tmp_path / "db.db" / "t"), random.Random(f"{SEED}-{peer}"))
         model.append()
-        for turn in range(4):
-            for operation in (model.append, model.name, model.pic, model.merge, model.delete):
-                operation()
+        for turn in range(10):
+            (model.append, model.pic, model.compact, model.merge, model.name)[turn % 5]()
+            model.step()
             assert by_id(other.read("t").to_pylist()) == by_id(list(model.rows.values())), turn
-            start = max(model.rows, default=0) + 1
-            new = [row(i) for i in range(start, start + 3)]
-            if peer == "pypaimon":
-                other.append("t", pa.Table.from_pylist(new, model.table.arrow_schema))
-                model.rows |= {each["id"]: each for each in new}
-                model.check()
+            new = row(max(model.rows, default=0) + 1)
+            other.append("t", pa.Table.from_pylist([new], model.table.arrow_schema))
+            model.rows[new["id"]] = new
+            model.check()
     finally:
         if isinstance(other, Pypaimon):
             other.close()
 
 
-def test_compaction_leaves_rows_with_blob_files_alone(tmp_path: Path) -> None:
+def blob_files(table: pp.Table) -> set[str]:
+    return {path.name for path in (Path(table.path) / "bucket-0").glob("*.blob")}
+
+
+def test_compaction_joins_the_other_columns_and_leaves_blob_files(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", "id INT", options=OPTIONS)
     for i in range(4):
         table.append([{"id": i}])
@@ -221,9 +233,32 @@ def test_compaction_leaves_rows_with_blob_files_alone(tmp_path: Path) -> None:
     for i in range(4, 8):
         table.append([{"id": i, "b": bytes([i])}])
     table.update({"id": "id + 10"}, "id = 5")
-    before = rows_of(table)
+    before, blobs = rows_of(table), blob_files(table)
     table.compact(full=True)
     assert rows_of(table) == before
-    assert len(list((tmp_path / "t" / "bucket-0").glob("*.blob"))) == 4
-    table.update({"b": "CAST('new' AS BINARY)"}, "id = 1")
+    assert blob_files(table) == blobs and len(blobs) == 4
+    live = table.system.read("files")["file_path"].to_pylist()
+    assert sum(name.endswith(".parquet") for name in live) == 2  # Java reads BLOB files of all rows, or of none
+    table.update({"b": "CAST('new' AS BINARY)"}, "id = 1 OR id = 7")
     assert rows_of(table, "id = 1") == [{"id": 1, "b": b"new"}]
+    table.compact(full=True)
+    live = table.system.read("files")["file_path"].to_pylist()
+    assert sum(name.endswith(".parquet") for name in live) == 1
+    assert rows_of(table, "id = 7") == [{"id": 7, "b": b"new"}]
+    assert rows_of(table, "id = 4") == [{"id": 4, "b": bytes([4])}]
+
+
+def test_a_renamed_column_keeps_the_name_that_its_files_have(tmp_path: Path) -> None:
+    """Java Paimon reads no rows of which two BLOB files name their column differently."""
+    table = create(tmp_path / "t")
+    append(table, [row(i) for i in range(4)])
+    table.alter(rename_columns={"pic": "image"}, add_columns={"pic": "BLOB"})
+    table.update({"image": "CAST('x' AS BINARY)", "pic": "CAST('y' AS BINARY)"}, "id = 1")
+    table.update({"pic": "CAST('z' AS BINARY)"}, "id = 2")
+    found = table.scan(columns=["id", "image", "pic"]).to_arrow().to_pylist()
+    assert [(r["image"], r["pic"]) for r in found] == [
+        (None, None), (b"x", b"y"), (row(2)["pic"], b"z"), (row(3)["pic"], None),
+    ]  # fmt: skip
+    entries = table.system.read("files").to_pylist()
+    names = {(each["schema_id"], *(each["write_cols"] or ())) for each in entries if ".blob" in each["file_path"]}
+    assert {name for name in names if name[1:] in (("image",), ("pic",))} == {(0, "pic"), (1, "pic")}

@@ -113,6 +113,45 @@ def test_a_filter_reads_no_blob_that_it_drops(tmp_path: Path) -> None:
     assert table.scan("name = 'd'", columns=["id"]).to_arrow().to_pylist() == [{"id": 4}]
 
 
+@pytest.mark.parametrize("name", BLOBS)
+@pytest.mark.parametrize("how", [{}, AS_DESCRIPTORS], ids=["bytes", "descriptors"])
+def test_null_or_not(name: str, how: dict[str, str]) -> None:
+    table = opened(name)
+    names = [field.name for field in table.schema.fields if "BLOB" in str(field.type)]
+    whole = table.scan(options=how).to_arrow()
+    for column in names:
+        null = whole[column].is_null()
+        for test, mask in ("IS NULL", null), ("IS NOT NULL", pc.invert(null)):
+            for columns in (None, ["id"], [column], [column, "id"]):
+                scan = table.scan(f"{column} {test} AND id <> 2", columns=columns, options=how)
+                expected = whole.filter(pc.and_(mask, pc.not_equal(whole["id"], 2))).select(
+                    columns or whole.column_names
+                )
+                assert lines(scan.to_arrow()) == lines(expected)
+                assert scan.count() == expected.num_rows
+
+
+def test_bytes_are_not_read_to_test_for_null(tmp_path: Path) -> None:
+    path = v2_copy("blob", tmp_path)
+    for file in path.glob("bucket-0/*.blob"):
+        data = bytearray(file.read_bytes())
+        data[0] ^= 1
+        file.write_bytes(data)
+    table = pp.Table.open(path)
+    assert table.scan("pic IS NULL", columns=["id"]).to_arrow()["id"].to_pylist() == [2]
+    assert table.scan("pic IS NOT NULL AND gal IS NULL").count() == 1
+    for condition in (
+        "pic = 'a'",
+        "pic IN ('a')",
+        "gal = array('a')",
+        "mp['a'] IS NULL",
+        "gal[0] IS NULL",
+        "pic < pic",
+    ):
+        with pytest.raises(PredicateError, match=r"BLOB|ARRAY|MAP"):
+            table.scan(condition)
+
+
 def test_blobs_are_not_written_or_compared(tmp_path: Path) -> None:
     table = pp.Table.open(v2_copy("blob", tmp_path))
     with pytest.raises(PredicateError, match="BLOB"):

@@ -74,6 +74,14 @@ def _options(options: Mapping[str, str]) -> dict[str, str]:
     return {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
 
 
+def _vector_added(path: Path) -> pp.Table:
+    options = EVOLUTION | {"vector.file.format": "parquet"}
+    table = pp.Table.create(path / "t", "id INT, v VECTOR<INT, 1>", options=options)
+    table.append([{"id": 1, "v": [1]}])
+    table.alter(add_columns={"w": "VECTOR<INT, 1>"})
+    return table
+
+
 def _retyped(path: Path) -> pp.Table:
     table = _made()(path)
     file = path / "t" / "schema" / "schema-0"
@@ -170,7 +178,9 @@ CASES = [
     Case("blob", "write", _set(blob_descriptor_field="v"), _append, "Java Paimon"),
     Case("blob", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT NOT NULL, b BLOB", primary_key="id"), "without a primary key"),
-    Case("vector", "write", _set(vector__file__format="lance"), _append, ""),
+    Case("vector", "write", lambda path: path / "t", lambda path: pp.Table.create(
+        path, "id INT, v VECTOR<INT, 1>", options=EVOLUTION | {"vector.file.format": "lance"}), "choose parquet"),
+    Case("vector", "write", _vector_added, lambda t: t.update({"v": "array(2)"}), "full=True"),
     Case("unknown-types", "read", _retyped, _read, "read the other columns"),
     Case("unknown-types", "write", _retyped, _append, "Java Paimon"),
     *(Case("query-auth", cell, _set(query_auth__enabled="true"), run, "false") for cell, run in

@@ -146,9 +146,8 @@ _FILES = (
     _i("blob-write-null-on-fetch-failure", _B, "false", "failing blobs as NULL", "that is an error here"),
     _i("blob-compaction.enabled", _B, "false", "compact blob files", _NO_COMPACT),
     _i("vector-field", _S, None, "columns of vectors", "the schema says which columns are vectors"),
-    _r("vector.file.format", _S, None, "format of vector files", "vectors in files of their own are read only",
-       scope=_W, remedy="write its rows with Java Paimon or pypaimon, or remove the option"),
-    _i("vector.target-file-size", _M, None, "size of vector files", "vectors in files of their own are read only"),
+    _h("vector.file.format", _S, None, "VECTOR columns are in files of their own, of this format: parquet or avro"),
+    _h("vector.target-file-size", _M, None, "size of a vector file; that of data files by default"),
 )  # fmt: skip
 
 _DELETION = (

@@ -1,4 +1,4 @@
-"""VARIANT columns of which only the NULLs are wanted: those take less to read than the values."""
+"""Columns of VARIANT and BLOB of which only the NULLs are wanted: those take less to read than the values."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def nulls_only(fields: Sequence[DataField]) -> tuple[DataField, ...]:
         type_ = _without_values(field.type)
         found.append(field if type_ is field.type else replace(field, type=type_))
     return tuple(found)
+
+
+def as_nulls(field: DataField) -> DataField:
+    """A column of which only the NULLs are read."""
+    return replace(field, type=RowType(fields=(), nullable=field.type.nullable))
+
+
+def wants_nulls_only(field: DataField) -> bool:
+    """Whether only the NULLs of a column are read."""
+    return isinstance(field.type, RowType) and not field.type.fields
 
 
 def _without_values(type_: DataType) -> DataType:

@@ -1,13 +1,15 @@
 """Compaction of tables of data evolution: the files of a row group become one, and groups that follow one another too.
 
 Rows keep their row ids, so every row stays in its place: deleted ones are written as well, and their deletion vector
-goes with them. What a run of groups becomes has the row ids of all, and the greatest of their sequence numbers. Groups
-with files of BLOB or VECTOR columns stay as they are. (Source: what Java 2.1's compaction writes.)
+goes with them. What a run of groups becomes has the row ids of all, and the greatest of their sequence numbers. BLOB
+files stay, next to the one file of the other columns; so do vector files, unless a group has several, or one that Java
+Paimon would not read right next to those of the other groups. (Source: what Java 2.1's compaction writes; its
+DataEvolutionSplitRead, which wants BLOB files of all rows or of none.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +21,7 @@ from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.progress import phase, worked
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.retry import Retry
+from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.commit import Changes, Increment, VectorPlace, commit
 from paimon_pyds.engine.commit.publisher import removing_unfinished, removing_unpublished
 from paimon_pyds.engine.compact.options import CompactOptions
@@ -31,13 +34,13 @@ from paimon_pyds.engine.scan.plan import plan_scan
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.engine.write import WriteContext
-from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
+from paimon_pyds.engine.write.bucket_writer import open_bucket_writer
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.errors import CommitConflictError, UnsupportedError
 from paimon_pyds.metadata.column_files import are_apart, row_groups
 from paimon_pyds.metadata.commit_message import BucketFiles, added_entries
 from paimon_pyds.metadata.deletion.vector_files import VectorFiles
-from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT, DataFile
+from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT, DataFile, is_blob_file
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import partition_directory
@@ -67,19 +70,78 @@ class CompactedGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """Row groups whose row ids follow one another, and the places of their files among the entries."""
+class _Group:
+    """A row group, and the places of its files among the entries.
 
-    groups: tuple[PlannedFile, ...]
-    places: tuple[int, ...]
+    Attributes:
+        file: reads it.
+        rows: of the files of the columns that are not apart.
+        vectors: of its vector files.
+        blobs: of its BLOB files.
+        size: bytes of the first two.
+        blob_columns: the names of BLOB columns that all its rows have values of in files; None if some rows do.
+        vectors_key: what the vector files of groups that are joined must have in common; None where new ones are to be
+            written.
+    """
+
+    file: PlannedFile
+    rows: tuple[int, ...]
+    vectors: tuple[int, ...]
+    blobs: tuple[int, ...]
+    size: int
+    blob_columns: frozenset[str] | None
+    vectors_key: object
+
+    @property
+    def rewritten(self) -> int:
+        """The files that a rewrite of this group alone takes away."""
+        return len(self.rows) + (len(self.vectors) if self.vectors_key is None else 0)
+
+    def joins(self, other: _Group) -> bool:
+        """Whether the other one follows this one, and both together can be read by Java Paimon."""
+        keys = self.vectors_key, other.vectors_key
+        return (
+            self.file.bucket_id == other.file.bucket_id
+            and (self.file.first_row_id or 0) + self.file.row_count == other.file.first_row_id
+            and self.blob_columns is not None
+            and self.blob_columns == other.blob_columns
+            and (None in keys or keys[0] == keys[1])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Row groups whose row ids follow one another."""
+
+    members: tuple[_Group, ...]
+
+    @property
+    def groups(self) -> tuple[PlannedFile, ...]:
+        """What reads them."""
+        return tuple(member.file for member in self.members)
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether their vector files stay."""
+        return all(member.vectors_key is not None for member in self.members)
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the files that go."""
+        return [at for m in self.members for at in (m.rows if self.keeps_vectors else (*m.rows, *m.vectors))]
+
+    @property
+    def all_places(self) -> list[int]:
+        """The places of all their files."""
+        return [at for m in self.members for at in (*m.rows, *m.vectors, *m.blobs)]
 
     @property
     def first(self) -> int:
-        return self.groups[0].first_row_id or 0
+        return self.members[0].file.first_row_id or 0
 
     @property
     def rows(self) -> int:
-        return sum(group.row_count for group in self.groups)
+        return sum(member.file.row_count for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,57 +210,94 @@ def _plan(store: TableStore, options: CompactOptions) -> _Plan:
     request = ScanRequest(
         state=TableState(snapshot, schema),
         predicate=partition_condition(schema, options.where, "compact"),
-        fields=context.without_blobs().layout.table,
+        fields=context.without(context.blob_fields).layout.table,
         options=context.options,
         zone=zone_given(context.dynamic_options),
     )
     plan = plan_scan(store, request)
     spec = replace(plan.spec, predicate=Const.TRUE, filter_fields=())
-    runs = tuple(_runs(plan.files, entries, context, full=options.full))
-    whole = replace(context.without_blobs(), of_group=True)  # one file for each run, whatever its size
+    groups = _groups(plan.files, entries, context, plan.spec.schemas)
+    runs = tuple(_runs(groups, context, full=options.full))
+    whole = replace(context.without(context.blob_fields), of_group=True)  # one file for each run, whatever its size
     return _Plan(snapshot, whole, spec, entries, runs)
 
 
-def _runs(
-    files: Sequence[PlannedFile], entries: pa.RecordBatch, context: WriteContext, *, full: bool
-) -> Iterator[_Run]:
+def _groups(
+    files: Sequence[PlannedFile],
+    entries: pa.RecordBatch,
+    context: WriteContext,
+    schemas: Mapping[int, Sequence[DataField]],
+) -> list[_Group]:
+    """The row groups of the entries, in the order of their row ids."""
+    numbers, apart = row_groups(entries).tolist(), are_apart(entries).tolist()
+    listed = (entries[c].to_pylist() for c in ("file_name", "file_size", "first_row_id", "row_count", "write_cols"))
+    names, sizes, firsts, counts, columns = listed
+    schema_ids = entries["schema_id"].to_pylist()
+    vector_ids = [field.id for field in context.vector_fields]
+    places: dict[int, tuple[list[int], list[int], list[int]]] = {}
+    for at, number in enumerate(numbers):
+        kind = 0 if not apart[at] else 2 if is_blob_file(names[at]) else 1
+        places.setdefault(number, ([], [], []))[kind].append(at)
+    of_name = dict(zip(names, numbers, strict=True))
+
+    def vectors_key(vectors: list[int], file: PlannedFile) -> object:
+        if not vectors and not vector_ids:
+            return ()
+        if len(vectors) != 1 or (firsts[vectors[0]], counts[vectors[0]]) != (file.first_row_id, file.row_count):
+            return None
+        (at,) = vectors
+        held = [field.id for field in schemas[schema_ids[at]] if field.name in columns[at]]
+        return (schema_ids[at], names[at].rpartition(".")[2], *columns[at]) if held == vector_ids else None
+
+    def blob_columns(blobs: list[int], file: PlannedFile) -> frozenset[str] | None:
+        found: dict[str, list[tuple[int, int]]] = {}
+        for at in blobs:
+            found.setdefault(columns[at][0], []).append((firsts[at], counts[at]))
+        first = file.first_row_id or 0
+        return frozenset(found) if all(_cover(parts, first, file.row_count) for parts in found.values()) else None
+
+    result = []
+    for file in files:
+        if file.first_row_id is not None:
+            rows, vectors, blobs = places[of_name[file.name]]
+            key = vectors_key(vectors, file)
+            size = sum(sizes[at] for at in (*rows, *(vectors if key is None else ())))
+            found = blob_columns(blobs, file)
+            result.append(_Group(file, tuple(rows), tuple(vectors), tuple(blobs), size, found, key))
+    return sorted(result, key=lambda group: (*group.file.bucket_id, group.file.first_row_id or 0))
+
+
+def _cover(parts: list[tuple[int, int]], first: int, count: int) -> bool:
+    """Whether ranges, each with a start and a number of rows, hold all of ``count`` rows."""
+    reach = first
+    for start, rows in sorted(parts):
+        if start > reach:
+            return False
+        reach = max(reach, start + rows)
+    return reach >= first + count
+
+
+def _runs(groups: Sequence[_Group], context: WriteContext, *, full: bool) -> Iterator[_Run]:
     """The runs that are worth a rewrite: of two files at least, of ``compaction.min.file-num`` unless ``full``."""
-    numbers, names = row_groups(entries), entries["file_name"].to_pylist()
-    places: dict[int, list[int]] = {}
-    for at, number in enumerate(numbers.tolist()):
-        places.setdefault(number, []).append(at)
-    apart = set(numbers[are_apart(entries)].tolist())
-    of_name = dict(zip(names, numbers.tolist(), strict=True))
     target, options = context.target_file_size, context.options
     least = 2 if full else max(2, int(options.get("compaction.min.file-num")))
     small, most_rows = target * float(options.get("compaction.small-file-ratio")), context.target_file_rows
-    groups: list[PlannedFile] = []
-    members: list[int] = []
-    size = rows = 0
+    run: list[_Group] = []
 
     def flushed() -> Iterator[_Run]:
-        if len(members) >= least:
-            yield _Run(tuple(groups), tuple(members))
-        groups.clear()
-        members.clear()
+        if sum(group.rewritten for group in run) >= least:
+            yield _Run(tuple(run))
+        run.clear()
 
-    found = (file for file in files if file.first_row_id is not None and of_name[file.name] not in apart)
-    for file in sorted(found, key=lambda file: (*file.bucket_id, file.first_row_id or 0)):
-        own = places[of_name[file.name]]
-        if groups:
-            last = groups[-1]
-            follows = (
-                last.bucket_id == file.bucket_id and (last.first_row_id or 0) + last.row_count == file.first_row_id
-            )
-            size, rows = sum(each.size for each in groups), sum(each.row_count for each in groups)
-            if not follows or size + file.size > target or rows + file.row_count > most_rows:
-                yield from flushed()
-        if len(own) == 1 and file.size >= small:
+    for group in groups:
+        size, rows = (sum(amounts) for amounts in ([g.size for g in run], [g.file.row_count for g in run]))
+        fits = size + group.size <= target and rows + group.file.row_count <= most_rows
+        if run and not (run[-1].joins(group) and fits):
             yield from flushed()
-            continue
-        size, rows = (size + file.size, rows + file.row_count) if groups else (file.size, file.row_count)
-        groups.append(file)
-        members.extend(own)
+        if group.rewritten == 1 and group.size >= small:
+            yield from flushed()
+        else:
+            run.append(group)
     yield from flushed()
 
 
@@ -210,16 +309,19 @@ class _Task:
 
 
 def _rewrite(task: _Task) -> BucketFiles:
-    """All rows of a run in one file, deleted ones too. On an error it is removed again."""
+    """All rows of a run in one file, deleted ones too, and its vectors in another. Both are removed on an error."""
     run, context, first = task.run, task.context, task.run.groups[0]
+    if run.keeps_vectors:
+        context = context.without(context.vector_fields)
+    spec = replace(task.spec, fields=context.layout.table)
     directory = context.paths.bucket_dir(partition_directory(context.schema, first.partition), first.bucket)
     bucket = BucketFiles(first.partition, first.bucket, first.total_buckets, directory, ())
     conformer, threads = context.conformer(), WriterThreads()
-    writer = AppendBucketWriter(context, bucket, threads)
+    writer = open_bucket_writer(context, bucket, threads)
     try:
         for group in run.groups:
             whole = group._replace(deletion=None, selection=None, bounds=None)
-            for batch in read_file(task.spec, whole):
+            for batch in read_file(spec, whole):
                 writer.write(conformer.conform(batch))
             worked(group.path)
         written = writer.close()
@@ -228,9 +330,12 @@ def _rewrite(task: _Task) -> BucketFiles:
         raise
     finally:
         threads.shutdown()
-    (one,) = written.files
-    columns = None if len(context.layout.table) == len(context.schema.fields) else one.write_cols
-    return replace(written, files=(replace(one, first_row_id=run.first, write_cols=columns),))
+    every = len(context.schema.fields)
+    files = (
+        replace(f, first_row_id=run.first, write_cols=None if len(f.write_cols or ()) == every else f.write_cols)
+        for f in written.files
+    )
+    return replace(written, files=tuple(files))
 
 
 def _publish(store: TableStore, plan: _Plan, written: Sequence[BucketFiles]) -> Snapshot | None:
@@ -241,11 +346,10 @@ def _publish(store: TableStore, plan: _Plan, written: Sequence[BucketFiles]) -> 
     of_run = {bucket.files[0].first_row_id: bucket for bucket in written}  # in the order in which they were done
     for run in plan.runs:
         bucket = of_run[run.first]
-        (file,) = bucket.files
-        at = list(run.places)
+        at = run.places
         low, high = int(lows[at].min()), int(highs[at].max())
-        file = replace(file, min_sequence_number=low, max_sequence_number=high)
-        buckets.append(replace(bucket, files=(file,)))
+        numbered = (replace(f, min_sequence_number=low, max_sequence_number=high) for f in bucket.files)
+        buckets.append(replace(bucket, files=tuple(numbered)))
         deleted = BitMap()
         for group in run.groups:
             expected[group.name] = None
@@ -255,7 +359,7 @@ def _publish(store: TableStore, plan: _Plan, written: Sequence[BucketFiles]) -> 
                 deleted |= rows.shift((group.first_row_id or 0) - run.first)
                 vectors.setdefault(group.bucket_id, {})[group.name] = None
         if deleted:
-            vectors.setdefault(run.groups[0].bucket_id, {})[file.file_name] = deleted
+            vectors.setdefault(run.groups[0].bucket_id, {})[bucket.files[0].file_name] = deleted
     snapshot, schema = plan.snapshot, plan.context.schema
     indexes = (
         ()
@@ -264,12 +368,13 @@ def _publish(store: TableStore, plan: _Plan, written: Sequence[BucketFiles]) -> 
     )
     fresh = VectorFiles(store, schema, plan.context.options, indexes, plan.entries).write(vectors)
     before = plan.before
+    of_groups = plan.entries["file_name"].take(array([at for run in plan.runs for at in run.all_places], pa.int64()))
     increment = Increment(
         kind=CommitKind.COMPACT,
         deleted=before,
         replacements=added_entries((bucket, bucket.files) for bucket in buckets),
         expected_vectors=expected,
-        guard=_SameGroups(store, snapshot, schema.id, frozenset(before["file_name"].to_pylist()), plan.runs),
+        guard=_SameGroups(store, snapshot, schema.id, frozenset(of_groups.to_pylist()), plan.runs),
         index_entries=fresh.entries,
         replaced_index_files=fresh.replaced,
     )

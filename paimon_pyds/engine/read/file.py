@@ -323,8 +323,8 @@ class FileReading:
         """Filter columns first; the others for the survivors of a whole row group, a window of bounded size."""
         positions = _Positions(selection, self.file.row_count)
         output, others = self.output, self.output_only
-        returned = {f.name for f in output.file_fields}
-        keep = [f for f in self.filtering.file_fields if f.name in returned]
+        returned = {(f.name, f.type) for f in output.file_fields}
+        keep = [f for f in self.filtering.file_fields if (f.name, f.type) in returned]
         kept_batches: list[pa.RecordBatch] = []
         accepted_rows: list[npt.NDArray[np.int64]] = []
         before, examined, found = self._done, 0, 0

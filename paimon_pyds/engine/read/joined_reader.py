@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
+from paimon_pyds.base.types.nulls import as_nulls, wants_nulls_only
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import FormatReader, FoundRows, GroupPlan, PlansGroups
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
@@ -81,7 +82,8 @@ class JoinedReader:
     def _by_part(self, fields: Sequence[DataField]) -> Mapping[int, list[DataField]]:
         parts: dict[int, list[DataField]] = {}
         for field in fields:
-            parts.setdefault(self._place[field.name], []).append(self._own[field.name])
+            own = self._own[field.name]
+            parts.setdefault(self._place[field.name], []).append(as_nulls(own) if wants_nulls_only(field) else own)
         return parts
 
     def _reader(self, number: int) -> FormatReader:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import one_batch
+from paimon_pyds.base.arrays import from_numpy, one_batch
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.engine.commit.publisher import removing_unfinished
@@ -23,10 +24,11 @@ from paimon_pyds.engine.rowlevel.target import Candidate, RowTarget
 from paimon_pyds.engine.rowlevel.tasks import in_place, unfiltered
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
+from paimon_pyds.engine.write.context import vector_fields
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest import DataFile, is_apart, is_blob_file
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
@@ -45,104 +47,180 @@ def check_columns(schema: TableSchema, names: Iterable[str]) -> None:
 
 
 def columns_context(target: RowTarget, names: Iterable[str]) -> WriteContext:
-    """What tasks need to write files of these columns alone."""
-    return replace(target.moving_context(-1), columns=frozenset(names), of_group=True)
+    """What tasks need to write files of these columns alone. Columns in vector files are written all together: of
+    several such files that have a column, Java Paimon does not take the newest."""
+    context = replace(target.moving_context(-1), columns=frozenset(names), of_group=True)
+    if not context.vector_fields:
+        return context
+    vectors = vector_fields(target.schema.fields, target.options)
+    return replace(context, columns=frozenset([*names, *(field.name for field in vectors)]))
 
 
 def write_columns(
     context: WriteContext, spec: ReadSpec, candidate: Candidate, rows: BitMap, versions: Iterable[pa.RecordBatch]
 ) -> CommitMessage:
-    """Write a file with the columns ``context.columns`` of all rows of a group. On an error it is removed again.
+    """Write files with the columns ``context.columns`` of all rows of a group. On an error they are removed again.
 
     Args:
         context: made by `columns_context`.
         spec: reads the table.
         candidate: the group.
         rows: the positions of rows that change, one at least.
-        versions: new values of these columns for these rows, in their order.
+        versions: new values for these rows, in their order; columns that they do not have stay as they are.
 
     Raises:
         SchemaError: a value that does not fit its column.
+        UnsupportedError: vectors of the group are in files of other columns, or under other names.
         CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read.
     """
-    if context.blob_fields:
-        return _with_blobs(context, spec, candidate, rows, versions)
-    file, conformer, threads = candidate.file, context.conformer(), WriterThreads()
+    file = candidate.file
     directory = context.paths.bucket_dir(partition_directory(context.schema, file.partition), file.bucket)
     bucket = BucketFiles(file.partition, file.bucket, file.total_buckets, directory, ())
+    others = context.without(context.apart_fields)
+    parts = [(others, context.schema.id)] if others.layout.table else []
+    if context.vector_fields:
+        parts.append(_vectors_part(context, spec, file))
+    written: list[DataFile] = []
+    with removing_unfinished(lambda: discard(context.io, replace(bucket, files=tuple(written)).paths())):
+        if context.blob_fields:
+            blobs, versions = _write_blobs(context, spec, file, directory, rows, versions)
+            written += blobs
+        elif len(parts) > 1:
+            versions = list(versions)
+        for part, schema_id in parts:
+            batches = _all_rows(part, spec, file, rows, _Rows(versions))
+            written.append(
+                replace(_write_part(part, bucket, batches), first_row_id=file.first_row_id, schema_id=schema_id)
+            )
+    worked(file.path)
+    return CommitMessage((replace(bucket, files=tuple(written)),))
+
+
+def _write_part(context: WriteContext, bucket: BucketFiles, batches: Iterable[pa.RecordBatch]) -> DataFile:
+    conformer, threads = context.conformer(), WriterThreads()
     writer = AppendBucketWriter(context, bucket, threads)
     try:
-        for batch in _all_rows(context, spec, file, rows, _Rows(versions)):
+        for batch in batches:
             writer.write(conformer.conform(batch))
-        written = writer.close()
+        (one,) = writer.close().files
     except BaseException:
         writer.abort()
         raise
     finally:
         threads.shutdown()
-    worked(file.path)
-    (one,) = written.files
-    return CommitMessage((replace(written, files=(replace(one, first_row_id=file.first_row_id),)),))
+    return one
 
 
-def _with_blobs(
-    context: WriteContext, spec: ReadSpec, candidate: Candidate, rows: BitMap, versions: Iterable[pa.RecordBatch]
-) -> CommitMessage:
-    """As `write_columns`, where some of the columns are BLOBs: their files have placeholders for rows that stay."""
+def _write_blobs(
+    context: WriteContext,
+    spec: ReadSpec,
+    file: PlannedFile,
+    directory: str,
+    rows: BitMap,
+    versions: Iterable[pa.RecordBatch],
+) -> tuple[list[DataFile], list[pa.RecordBatch]]:
+    """Write the BLOB columns; their files have placeholders for rows that stay. With them, the other columns of
+    ``versions``."""
     from paimon_pyds.engine.write.blob_files import BlobColumnWriter
 
-    file, conformer = candidate.file, context.conformer()
-    directory = context.paths.bucket_dir(partition_directory(context.schema, file.partition), file.bucket)
-    bucket = BucketFiles(file.partition, file.bucket, file.total_buckets, directory, ())
-    writers = {field.name: BlobColumnWriter(context, directory, field) for field in context.blob_fields}
+    fields = context.blob_fields
+    conformer = replace(context, columns=frozenset(field.name for field in fields)).conformer()
+    writers = {field.name: BlobColumnWriter(context, directory, field) for field in fields}
     at = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
     others: list[pa.RecordBatch] = []
-    others_names = [field.name for field in context.layout.table if field.name not in writers]
     try:
         done = start = 0
-        for batch in map(conformer.conform, versions):
+        for batch in versions:
             stop = int(at[done + batch.num_rows - 1]) + 1 if batch.num_rows else start
             changed = np.zeros(stop - start, np.bool_)
             changed[at[done : done + batch.num_rows] - start] = True
+            blobs = conformer.conform(batch.select(list(writers)))
             for name, writer in writers.items():
-                writer.write_changed(batch.column(name), changed)
-            others.append(batch.select(others_names))
+                writer.write_changed(blobs.column(name), changed)
+            others.append(batch.drop_columns(list(writers)))
             done, start = done + batch.num_rows, stop
         for writer in writers.values():
             writer.write_changed(None, np.zeros(file.row_count - start, np.bool_))
             writer.cut()
         written: list[DataFile] = []
-        for writer in writers.values():
+        there = _blobs_there(spec, file)
+        for field in fields:
             first = file.first_row_id or 0
-            for each in writer.files:
-                written.append(replace(each.file, first_row_id=first))
+            schema_id, name = there.get(field.id, (context.schema.id, field.name))
+            for each in writers[field.name].files:
+                named = replace(each.file, first_row_id=first, schema_id=schema_id, write_cols=(name,))
+                written.append(named)
                 first += each.file.row_count
-        message = CommitMessage((replace(bucket, files=tuple(written)),))
-        if others_names:
-            own = write_columns(replace(context, columns=frozenset(others_names)), spec, candidate, rows, others)
-            message = CommitMessage((*message.buckets, *own.buckets))
     except BaseException:
         for writer in writers.values():
             writer.abort()
         raise
-    return message
+    return written, others
+
+
+def _apart_files(file: PlannedFile) -> Iterator[PlannedFile]:
+    """The files of a group that hold BLOB or VECTOR columns."""
+    every = (each for part in file.parts for each in (part.parts or (part,)))
+    return (each for each in every if is_apart(each.name))
+
+
+def _blobs_there(spec: ReadSpec, file: PlannedFile) -> dict[int, tuple[int, str]]:
+    """For the ids of BLOB columns, the schema and the name by which files of a group have them. Java Paimon reads no
+    group in which one column has two names."""
+    return {
+        field.id: (part.schema_id, field.name)
+        for part in _apart_files(file)
+        if is_blob_file(part.path)
+        for field in spec.fields_of(part)
+        if field.name in (part.write_cols or ())
+    }
+
+
+def _vectors_part(context: WriteContext, spec: ReadSpec, file: PlannedFile) -> tuple[WriteContext, int]:
+    """How new vectors of a group are written, and the schema that their file names: those of the files that are there.
+    Java Paimon takes the newest file only among those of one schema, format and list of columns."""
+    there = {
+        (
+            part.schema_id,
+            part.path.rpartition(".")[2],
+            tuple((f.id, f.name, f.type) for f in spec.fields_of(part) if f.name in (part.write_cols or ())),
+        )
+        for part in _apart_files(file)
+        if not is_blob_file(part.path)
+    }
+    if not there:
+        return context.of_vectors(), context.schema.id
+    wanted = tuple((field.id, field.name, field.type) for field in context.vector_fields)
+    (schema_id, file_format, found), *others = there
+    if others or found != wanted:
+        raise UnsupportedError(
+            "a row group has vector files of other columns than the table has now, and Java Paimon would read old "
+            "vectors of them",
+            path=file.path,
+            hint="compact the table with full=True, and update it again",
+            feature="vector",
+        )
+    return context.of_vectors(file_format), schema_id
 
 
 def _all_rows(
     context: WriteContext, spec: ReadSpec, file: PlannedFile, rows: BitMap, versions: _Rows
 ) -> Iterator[pa.RecordBatch]:
-    if len(rows) == file.row_count:
-        yield from versions.all()
+    fields = context.layout.table
+    names = [field.name for field in fields]
+    if len(rows) == file.row_count and versions.have(names):
+        yield from (batch.select(names) for batch in versions.all())
         return
     whole = file._replace(deletion=None, selection=None, index_path=None, window=None, bounds=None)
     at = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
     start = 0
-    for batch in read_file(unfiltered(spec, context.layout.table), whole):
+    for batch in read_file(unfiltered(spec, fields), whole):
         first, last = np.searchsorted(at, [start, start + batch.num_rows])
         if first == last:
             yield batch
         else:
-            yield in_place(batch, at[first:last] - start, versions.take(int(last - first), batch.schema.names))
+            here = at[first:last] - start
+            yield in_place(batch, here, versions.over(batch.take(from_numpy(here))))
         start += batch.num_rows
 
 
@@ -155,14 +233,25 @@ class _Rows:
 
     def all(self) -> Iterator[pa.RecordBatch]:
         """All batches."""
-        return self._batches
+        return self._batches if self._left is None else chain([self._left], self._batches)
 
-    def take(self, count: int, names: list[str]) -> pa.RecordBatch:
-        """These columns of the next rows."""
+    def have(self, names: list[str]) -> bool:
+        """Whether they have all these columns."""
+        if self._left is None:
+            self._left = next(self._batches)
+        return set(names) <= set(self._left.schema.names)
+
+    def over(self, old: pa.RecordBatch) -> pa.RecordBatch:
+        """The next rows, with the columns of their old versions."""
+        fresh = self._take(old.num_rows)
+        columns = {name: (fresh if name in fresh.schema.names else old) for name in old.schema.names}
+        return pa.RecordBatch.from_arrays([each.column(name) for name, each in columns.items()], names=list(columns))
+
+    def _take(self, count: int) -> pa.RecordBatch:
         parts = []
         while count:
             if self._left is None or not self._left.num_rows:
-                self._left = next(self._batches).select(names)
+                self._left = next(self._batches)
             part = self._left.slice(0, count)
             self._left = self._left.slice(part.num_rows)
             count -= part.num_rows

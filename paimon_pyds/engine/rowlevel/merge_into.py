@@ -155,7 +155,7 @@ class _Merge:
         self._unmatched = np.ones(source.num_rows, np.bool_)
         self._updated = self._deleted = 0
         self._extended: set[int] = set()
-        self._columns = self._set_columns() if target.joins else frozenset()
+        self._columns = self._checked_columns() if target.joins else frozenset()
 
     def run(self, executor: Executor) -> RowEdits:
         """Look through the table, write new versions and new rows."""
@@ -179,12 +179,10 @@ class _Merge:
             changed_columns=self._columns if self._extended else frozenset(),
         )
 
-    def _set_columns(self) -> frozenset[str]:
-        """The columns that any clause sets."""
+    def _checked_columns(self) -> frozenset[str]:
         from paimon_pyds.engine.rowlevel.column_updates import check_columns
 
-        clauses = (*self._rules.matched, *self._rules.by_source)
-        names = frozenset(name for clause in clauses for name in clause.values or ())
+        names = _set_columns(self._rules)
         check_columns(self._target.schema, names)
         return names
 
@@ -236,12 +234,14 @@ class _Merge:
         return [f for f in schema.fields if rules.prefix + f.name in names]
 
     def _tasks(self, candidates: Candidates) -> Iterator[_MergeTask]:
+        from paimon_pyds.engine.rowlevel.column_updates import columns_context
+
         for total, files in by_total_buckets(candidates.files):
             context = self._target.moving_context(total)
             metadata = (*context.layout.trailing_names, ROW_INDEX)
             spec, rewrite = candidates.spec, None
             if self._target.joins:
-                context = replace(context, columns=self._columns)
+                context = columns_context(self._target, self._columns)
             if self._target.uses_vectors or self._target.joins:
                 spec = replace(spec, metadata_columns=metadata)
             else:
@@ -388,7 +388,7 @@ def _merge_columns(task: _MergeTask) -> _Merged:
     from paimon_pyds.engine.rowlevel.column_updates import write_columns
 
     context = task.context
-    names = context.columns or ()
+    names = _set_columns(task.rules)
     fields_ = [field for field in context.schema.fields if field.name in names]
     positions, unchanged = dict[int, BitMap](), dict[int, BitMap]()
     matched = np.zeros(task.rules.source.num_rows, np.bool_)
@@ -420,6 +420,11 @@ def _merge_columns(task: _MergeTask) -> _Merged:
                 worked(candidate.file.path)
     message = CommitMessage(tuple(bucket for each in messages.values() for bucket in each.buckets))
     return _Merged(positions, unchanged, np.flatnonzero(matched), updated, message, frozenset(messages))
+
+
+def _set_columns(rules: MergeRules) -> frozenset[str]:
+    """The columns that any clause sets."""
+    return frozenset(name for clause in (*rules.matched, *rules.by_source) for name in clause.values or ())
 
 
 def _none() -> _Ints:

@@ -31,7 +31,7 @@ from paimon_pyds.engine.scan.planned_files import (
     renewed_files,
 )
 from paimon_pyds.engine.scan.prune import EmbeddedAnswers, clocked
-from paimon_pyds.engine.scan.request import ScanRequest, check_blobs
+from paimon_pyds.engine.scan.request import ScanRequest, check_blobs, nulls_of_blobs
 from paimon_pyds.engine.scan.result import BucketSkew, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.engine.scan.steps import PARTITIONS, buckets_of, keys_of, statistics_of, steps_of
 from paimon_pyds.engine.scan.travel import Additions, Difference
@@ -90,6 +90,7 @@ class Planner:
             self.filter_fields = nulls_only(request.filter_fields)
             schema = replace(request.state.schema, fields=nulls_only(request.state.schema.fields))
             request = replace(request, state=replace(request.state, schema=schema))
+        self.filter_fields = nulls_of_blobs(self.filter_fields, request.state.schema, request.options)
         self.stored_filter_fields = tuple(field for field in self.filter_fields if field.name not in NAMES)
         """Those of the filter's columns that files have statistics and indexes of."""
         self.request = request

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.options import TableOptions, blob_is_written
 from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, Kind
+from paimon_pyds.base.types.nulls import as_nulls
 from paimon_pyds.engine.scan.travel import Incremental, TableState
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import has_kind
@@ -80,3 +81,10 @@ def check_blobs(schema: TableSchema, fields: Sequence[DataField], options: Table
                 hint="read it with options={'blob-as-descriptor': 'true'}, and each value by scan.blob(value)",
                 feature="blob",
             )
+
+
+def nulls_of_blobs(fields: Sequence[DataField], schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
+    """The columns of a filter: of BLOBs in files of their own the NULLs alone are read."""
+    return tuple(
+        as_nulls(f) if has_kind(f.type, Kind.BLOB) and blob_is_written(f, schema, dict(options)) else f for f in fields
+    )

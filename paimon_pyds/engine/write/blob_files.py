@@ -10,7 +10,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from paimon_pyds.engine.write.rolling import RowMetadata, data_file
 from paimon_pyds.format.blob import codec, nested
 from paimon_pyds.format.blob.references import BlobDescriptor, decode_descriptor
 from paimon_pyds.format.statistics import encode_stats
-from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.paths import file_paths, named_file
 from paimon_pyds.metadata.store import TableStore
@@ -33,7 +32,7 @@ _COPIED_BYTES = 8 << 20
 """Bytes of a BLOB that are read at a time where it is given as a descriptor."""
 
 
-class _BlobFile(NamedTuple):
+class ApartFile(NamedTuple):
     """A finished file, and the number of the file of other columns that has its rows."""
 
     number: int
@@ -53,7 +52,7 @@ class BlobColumnWriter:
         self._path = ""
         self._lengths: list[int] = []
         self._written = self._started = self._number = 0
-        self.files: list[_BlobFile] = []
+        self.files: list[ApartFile] = []
         """Those that are finished."""
 
     def write(self, column: pa.Array) -> None:
@@ -146,102 +145,7 @@ class BlobColumnWriter:
         metadata = RowMetadata(min_sequence_number=0, max_sequence_number=0)
         context = replace(self._context, columns=frozenset([self._field.name]))
         entry = data_file(context, self._path, (size, len(self._lengths)), None, encode_stats([]), metadata)
-        self.files.append(_BlobFile(self._number, replace(entry, value_stats_cols=())))
-
-
-class RowsWriter(Protocol):
-    """A `BucketWriter` whose rows go into files as they come."""
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows."""
-
-    @property
-    def files(self) -> Sequence[DataFile]:
-        """The files that are finished."""
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of memory that `flush` would free, about."""
-
-    def flush(self) -> None:
-        """Finish what is open."""
-
-    def close(self) -> BucketFiles:
-        """Finish; what was written."""
-
-    def abort(self) -> None:
-        """Remove every file written so far."""
-
-
-class BlobBucketWriter:
-    """A `BucketWriter` of rows with BLOB columns. ``rows``: writes the other columns."""
-
-    def __init__(self, context: WriteContext, bucket: BucketFiles, rows: RowsWriter) -> None:
-        blobs = context.blob_fields
-        apart = {field.name for field in blobs}
-        self._names = [field.name for field in context.layout.values if field.name not in apart]
-        self._rows = rows
-        self._columns = [(field.name, BlobColumnWriter(context, bucket.directory, field)) for field in blobs]
-        self._cut = 0
-        self._in_file = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._rows.write(batch.select(self._names))
-        start = 0
-        for rows in self._finished():
-            stop = start + rows - self._in_file
-            self._append(batch.slice(start, stop - start))
-            self._cut_all()
-            start = stop
-        self._append(batch.slice(start))
-
-    def _finished(self) -> Iterator[int]:
-        """The rows of each file that the last rows have filled."""
-        files = self._rows.files
-        while self._cut < len(files):
-            yield files[self._cut].row_count
-
-    def _append(self, rows: pa.RecordBatch) -> None:
-        if rows.num_rows:
-            for name, column in self._columns:
-                column.write(rows.column(name))
-            self._in_file += rows.num_rows
-
-    def _cut_all(self) -> None:
-        for _, column in self._columns:
-            column.cut()
-        self._cut += 1
-        self._in_file = 0
-
-    @property
-    def held_bytes(self) -> int:
-        return self._rows.held_bytes
-
-    def spill(self) -> bool:
-        return False
-
-    @property
-    def spilled_bytes(self) -> int:
-        return 0
-
-    def flush(self) -> None:
-        self._rows.flush()
-        for _ in self._finished():
-            self._cut_all()
-
-    def close(self) -> BucketFiles:
-        self.flush()
-        written = self._rows.close()
-        files: list[DataFile] = []
-        for number, file in enumerate(written.files):
-            files.append(file)
-            files += (each.file for _, column in self._columns for each in column.files if each.number == number)
-        return replace(written, files=tuple(files))
-
-    def abort(self) -> None:
-        self._rows.abort()
-        for _, column in self._columns:
-            column.abort()
+        self.files.append(ApartFile(self._number, replace(entry, value_stats_cols=())))
 
 
 def _values(column: pa.Array, field: DataField) -> Iterator[bytes | memoryview | None]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,7 +20,6 @@ from paimon_pyds.engine.write.rolling import (
 from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.commit_message import BucketFiles
-from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 
 
@@ -58,10 +56,11 @@ def open_bucket_writer(
 ) -> BucketWriter:
     """The writer of a bucket for the table's kind. ``bucket``: the bucket, without files yet. ``numbers``: of rows, in
     a table with a primary key; else None."""
-    if numbers is None and context.blob_fields:
-        from paimon_pyds.engine.write.blob_files import BlobBucketWriter  # few tables have such
+    if numbers is None and context.apart_fields:
+        from paimon_pyds.engine.write.apart_files import ApartBucketWriter  # few tables have such
 
-        return BlobBucketWriter(context, bucket, AppendBucketWriter(context.without_blobs(), bucket, threads))
+        rows = AppendBucketWriter(context.without(context.apart_fields), bucket, threads)
+        return ApartBucketWriter(context, bucket.directory, threads, rows)
     if numbers is None:
         writer = AppendBucketWriter(context, bucket, threads)
         if not context.clusters_rows:
@@ -101,11 +100,6 @@ class AppendBucketWriter(DirectWriter):
         self._sequence_at = names.index(SEQUENCE_NUMBER) if context.layout.trailing else None
         self._first_sequence = first_sequence
         super().__init__(bucket, RollingWriter(context, bucket.directory, threads, self._collector))
-
-    @property
-    def files(self) -> Sequence[DataFile]:
-        """Those that are finished."""
-        return self._rolling.files
 
     def close(self) -> BucketFiles:
         return replace(self._bucket, files=tuple(replace(f, level=self._level) for f in self._rolling.close()))

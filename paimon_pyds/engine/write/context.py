@@ -115,6 +115,13 @@ def _given(options: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in options.items() if value is not None}
 
 
+def vector_fields(fields: Sequence[DataField], options: TableOptions) -> tuple[DataField, ...]:
+    """The columns that are in vector files: VECTOR columns, if ``vector.file.format`` is set."""
+    if options.get("vector.file.format") is None:
+        return ()
+    return tuple(field for field in fields if field.type.kind is Kind.VECTOR)
+
+
 def target_file_size(schema: TableSchema, options: TableOptions) -> int:
     """Bytes of a full file of a table."""
     default = _KEYS_TARGET_SIZE if schema.primary_keys else _APPEND_TARGET_SIZE
@@ -208,10 +215,27 @@ class WriteContext:
         """The columns that are written into ``.blob`` files."""
         return tuple(field for field in self.layout.table if has_kind(field.type, Kind.BLOB))
 
-    def without_blobs(self) -> WriteContext:
-        """The same for the other columns."""
-        blobs = {field.name for field in self.blob_fields}
-        return replace(self, columns=frozenset(f.name for f in self.layout.table if f.name not in blobs))
+    @cached_property
+    def vector_fields(self) -> tuple[DataField, ...]:
+        """The columns that are written into vector files."""
+        return vector_fields(self.layout.table, self.options)
+
+    @property
+    def apart_fields(self) -> tuple[DataField, ...]:
+        """The columns that are written into files of their own."""
+        return (*self.blob_fields, *self.vector_fields)
+
+    def without(self, fields: Sequence[DataField]) -> WriteContext:
+        """The same without some columns."""
+        names = {field.name for field in fields}
+        return replace(self, columns=frozenset(f.name for f in self.layout.table if f.name not in names))
+
+    def of_vectors(self, file_format: str | None = None) -> WriteContext:
+        """How vector files are written. ``file_format``: another one than that of the table's options."""
+        size = self.options.get("vector.target-file-size")
+        own = {"file.format": file_format or str(self.options.get("vector.file.format"))}
+        own |= {} if size is None else {"target-file-size": str(size)}
+        return replace(self._with(own), columns=frozenset(field.name for field in self.vector_fields))
 
     def conformer(self, names: Sequence[str] | None = None) -> Conformer:
         """What brings rows to the columns `RowLayout.values`, or those of them that are named."""
@@ -268,6 +292,11 @@ class WriteContext:
     @cached_property
     def file_suffix(self) -> str:
         """The part of a data file's name after the dot."""
+        of_vectors = self.columns is not None and len(self.vector_fields) == len(self.layout.table)
+        return f"vector.{self._format_suffix}" if of_vectors else self._format_suffix
+
+    @property
+    def _format_suffix(self) -> str:
         name = str(self.options.get("file.format"))
         if self.options.get("file.suffix.include.compression"):
             compression = str(self.options.get("file.compression")).lower()
@@ -294,16 +323,19 @@ class WriteContext:
 
 
 _UNBOUNDED = 2**63 - 1
+_VECTOR_FORMATS = ("parquet", "avro")
 _SUFFIXES = {"zstd": "zst", "gzip": "gz", "snappy": "snappy", "lz4": "lz4"}
 
 
 def check_table_files(schema: TableSchema, options: Mapping[str, str]) -> None:
     """Whether a table's data files, changelogs and manifests can be written as ``options``, all of them, say.
     Raises OptionError, UnsupportedError: as `check_files`."""
-    check_files([f for f in schema.fields if not blob_is_written(f, schema, options)], options)
+    typed = TableOptions(options)
+    apart = vector_fields(schema.fields, typed)
+    check_files([f for f in schema.fields if not blob_is_written(f, schema, options) and f not in apart], options)
+    check_vector_files(schema, options)
     if not schema.primary_keys:
         return
-    typed = TableOptions(options)
     physical = row_layout(schema, typed).physical
     files = {"data files of level 0": level_options(typed, 0)}
     if typed.get("changelog-producer") != "none":
@@ -315,6 +347,27 @@ def check_table_files(schema: TableSchema, options: Mapping[str, str]) -> None:
             said = ", ".join(f"{key}={value}" for key, value in own.items() if key != "data-file.prefix")
             where = f" ({said}, as their own options have it)" if said else ""
             raise type(error)(f"{what}{where}: {error.message}", hint=error.hint) from None
+
+
+def check_vector_files(schema: TableSchema, options: Mapping[str, str]) -> None:
+    """Whether the VECTOR columns of a table can be written into vector files, if they are to be.
+    Raises OptionError, UnsupportedError."""
+    typed = TableOptions(options)
+    fields = vector_fields(schema.fields, typed)
+    if not fields:
+        return
+    name = str(typed.get("vector.file.format")).lower()
+    if not typed.get("data-evolution.enabled"):
+        raise OptionError(f"vector.file.format={name} needs data-evolution.enabled=true")
+    if len(fields) + len(schema.partition_keys) == len(schema.fields):
+        raise OptionError(f"a table with vector.file.format={name} needs a column that is no VECTOR")
+    if name not in _VECTOR_FORMATS:
+        raise UnsupportedError(
+            f"vectors are not written into {name} files (vector.file.format)",
+            hint=f"choose {' or '.join(_VECTOR_FORMATS)}, which Java Paimon reads vectors from too",
+            feature="vector",
+        )
+    check_files(fields, {**options, "file.format": name})
 
 
 def check_files(fields: Sequence[DataField], options: Mapping[str, str]) -> None:

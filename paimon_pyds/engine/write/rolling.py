@@ -338,6 +338,11 @@ class DirectWriter:
         self._bucket = bucket
         self._rolling = rolling
 
+    @property
+    def files(self) -> Sequence[DataFile]:
+        """Those that are finished."""
+        return self._rolling.files
+
     def write(self, batch: pa.RecordBatch) -> None:
         self._rolling.write(batch)
 

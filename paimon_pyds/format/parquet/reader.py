@@ -17,7 +17,8 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, from_numpy, keep_freed_memory, one_array, pc
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
-from paimon_pyds.base.types import DataField, RowType, arrow_schema
+from paimon_pyds.base.types import DataField, arrow_schema
+from paimon_pyds.base.types.nulls import wants_nulls_only
 from paimon_pyds.base.variant.parts import VariantParts
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.format import FoundRows, GroupPlan, ReadCounters, ReadHints
@@ -175,7 +176,7 @@ class ParquetReader:
         leaves = self._leaves(field.name)
         if isinstance(field.type, VariantParts):
             return part_leaves(self._source.footer, leaves, field.type.paths)
-        return leaves[:1] if _wants_nulls_only(field) else leaves
+        return leaves[:1] if wants_nulls_only(field) else leaves
 
     def _leaves(self, name: str) -> list[Leaf]:
         footer = self._source.footer
@@ -295,7 +296,7 @@ class ParquetReader:
             return None
         if wide.may_have_small_pages(self._source.footer_start):
             return None
-        columns = [found[f.name][:1] if _wants_nulls_only(f) else found[f.name] for f in fields]
+        columns = [found[f.name][:1] if wants_nulls_only(f) else found[f.name] for f in fields]
         schema, int96 = arrow_schema(fields), wide.has_int96(chain.from_iterable(columns))
         groups = (
             self._read_wide_group(wide, group, schema, columns, int96, batch_rows)
@@ -466,10 +467,6 @@ class ParquetReader:
         if group not in self._groups_read:
             self._groups_read.add(group)
             self._counters.row_groups_read += 1
-
-
-def _wants_nulls_only(field: DataField) -> bool:
-    return isinstance(field.type, RowType) and not field.type.fields
 
 
 def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:

@@ -33,6 +33,7 @@ from paimon_pyds.base.types.model import (
     RowType,
     VectorType,
 )
+from paimon_pyds.base.types.nulls import as_nulls, wants_nulls_only
 from paimon_pyds.base.types.vectors import stored_fields, vectors_of
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.format import has_kind
@@ -88,8 +89,8 @@ class Evolution:
 
     def fields_not_in(self, other: Evolution) -> list[DataField]:
         """The columns of the file that are read for this one and not for the other."""
-        read = {f.name for f in other.file_fields}
-        return [f for f in self.file_fields if f.name not in read]
+        read = {(f.name, f.type) for f in other.file_fields}
+        return [f for f in self.file_fields if (f.name, f.type) not in read]
 
     def unchanged(self, name: str) -> DataField | None:
         """The column of the file that has the values of a column of the table unchanged; None if there is no such
@@ -268,6 +269,8 @@ def _plan(
             sources.append(None)
             converters.append(None)
             continue
+        if wants_nulls_only(field) and not isinstance(file.type, RowType):
+            file = by_id[field.id] = as_nulls(file)
         sources.append(wanted.setdefault(field.id, len(wanted)))
         try:
             converters.append(_converter(file.type, field.type, zone))

@@ -21,7 +21,7 @@ from paimon_pyds.base.types import DataField, DataType, RowType, is_system_name,
 from paimon_pyds.base.types.kinds import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.engine.scan.travel import state_options
 from paimon_pyds.engine.write.conform import check_default
-from paimon_pyds.engine.write.context import check_files, check_table_files
+from paimon_pyds.engine.write.context import check_files, check_table_files, check_vector_files
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.format import TRAITS, has_kind, traits_of
 from paimon_pyds.index.build import parse_index_specs, without_gone_columns
@@ -74,6 +74,7 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
     else:
         check_writable(schema, metadata_only=True)
         check_files([field for field in schema.fields if field.type.refused() is None], schema.options)
+        check_vector_files(schema, schema.options)
 
 
 def _unwritable(schema: TableSchema) -> PaimonError | None:

@@ -25,6 +25,7 @@ from paimon_pyds.base.types.kinds import (
     INTEGER_KINDS,
     INTEGER_RANGES,
     NESTED_KINDS,
+    REFUSED_KINDS,
     STRING_KINDS,
     Kind,
 )
@@ -142,7 +143,7 @@ class TableBinder:
         field = self._field(column.name, self._fields, "the table")
         name, type_ = field.name, field.type
         refused = type_.refused()
-        if refused is not None:
+        if refused is not None and (column.path or not _holds_blobs(type_)):
             raise PredicateError(f"column {name} is of type {refused}; conditions on it are not supported")
         path: list[str | MapKey] = []
         for step in column.path:
@@ -199,7 +200,7 @@ class TableBinder:
         kind = column.type.kind
         if leaf.op in (Op.IS_NULL, Op.IS_NOT_NULL):
             return Leaf(leaf.op, column)
-        if kind in NESTED_KINDS or kind is Kind.VARIANT:
+        if kind in NESTED_KINDS or kind in (Kind.VARIANT, Kind.BLOB):
             raise PredicateError(
                 f"column {column} is of type {kind.value}; only IS NULL and IS NOT NULL apply to it",
                 hint="name a field of it (a.b) or a key (m['k'])" if kind in (Kind.ROW, Kind.MAP) else None,
@@ -352,3 +353,8 @@ def internal_literal(value: object, type_: AtomicType) -> Literal:
     if type_.kind is Kind.TIME:
         return Literal(value, AtomicType(Kind.TIME, precision=3))
     return Literal(value, type_)
+
+
+def _holds_blobs(type_: DataType) -> bool:
+    """Whether values are BLOBs, or arrays or maps of them: it can be said of them whether they are NULL."""
+    return not isinstance(type_, RowType) and type_.refused(REFUSED_KINDS - {Kind.BLOB}) is None

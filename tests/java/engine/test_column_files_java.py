@@ -34,3 +34,18 @@ def test_java_reads_updates_of_columns_and_what_a_compaction_made_of_them(tmp_pa
             replies.append(batch.read(tmp_path, "db.t"))
         ours.append(lines(table.to_arrow()))
     assert [sorted(reply.lines) for reply in replies] == [sorted(rows) for rows in ours]
+
+
+def test_java_reads_blob_files_next_to_compacted_rows(tmp_path: Path, oracle: Oracle) -> None:
+    table = pp.Table.create(tmp_path / "db.db" / "t", "id INT, pic BLOB, n STRING", options=OPTIONS)
+    for i in range(3):
+        table.append([{"id": i, "pic": bytes([65 + i]) * i, "n": "a"}, {"id": i + 10, "pic": None, "n": "b"}])
+    for change in (
+        lambda: table.update({"n": "'u'"}, "id = 1"),
+        lambda: table.compact(full=True),
+        lambda: table.update({"n": "'v'"}, "id = 12"),
+    ):
+        change()
+        rows = table.scan(columns=["id", "pic"]).to_arrow().to_pylist()
+        ours = [f"{row['id']} {'NULL' if row['pic'] is None else row['pic'].hex()}" for row in rows]
+        assert sorted(oracle.program("BlobOracle", table.path)) == sorted(ours)
