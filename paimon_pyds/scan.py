@@ -48,12 +48,13 @@ if TYPE_CHECKING:
     import torch
 
     from paimon_pyds.engine.query.aggregates import Answers
-    from paimon_pyds.engine.query.answer import Answer, Tally
-    from paimon_pyds.engine.query.top_n_run import TopNQuery
+    from paimon_pyds.engine.query.answer import Answer
+    from paimon_pyds.engine.query.top_n_run import JoinedTopN, TopNQuery
     from paimon_pyds.engine.query.waiting_rows import MergedPartitions
     from paimon_pyds.engine.read import FileTrace
     from paimon_pyds.engine.read.blob import Blob
-    from paimon_pyds.engine.scan.result import ScanPlan
+    from paimon_pyds.engine.read.waiting_rows import WaitingRows
+    from paimon_pyds.engine.scan.result import JoinedPlan, ScanPlan
     from paimon_pyds.ops.explain.explain import Explanation
     from paimon_pyds.sql.text.order import TopN
     from paimon_pyds.typing import Rows
@@ -92,9 +93,9 @@ class Scan(RowStream):
     """
 
     _INTERNAL: ClassVar[frozenset[str]] = frozenset({
-        "analyzed_rows", "check_alone", "empty", "field", "has_two_branches", "ordered", "parts", "plan_with_bounds",
-        "request", "root", "schemas", "selecting", "top_n_query", "top_rows", "used_fields", "waiting", "where_bound",
-        "without_waiting",
+        "analyzed_rows", "check_alone", "field", "has_two_branches", "is_whole", "ordered", "own_plan", "parts",
+        "plan_with_bounds", "request", "root", "schemas", "selecting", "sources", "top_n_query", "top_rows",
+        "used_fields", "waiting", "where_bound",
     })  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - named arguments that users type
@@ -228,7 +229,8 @@ class Scan(RowStream):
         clone._beside = None
         if self._beside is not None:
             other, first = self._beside
-            clone._beside = other._but(None, **other._own_columns(changed)), first
+            there = None if store is None else store.for_branch(other._store.branch)
+            clone._beside = other._but(there, **other._own_columns(changed)), first
         return clone
 
     def _own_columns(self, changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -316,7 +318,8 @@ class Scan(RowStream):
         return arrow_schema([*self.request.fields, *(METADATA_FIELDS[m] for m in self.request.metadata_columns)])
 
     @cached_property
-    def _plan(self) -> ScanPlan:
+    def own_plan(self) -> ScanPlan:
+        """The plan of a scan that is one of its `sources`."""
         return self._planned(self.request)
 
     @cached_property
@@ -336,23 +339,23 @@ class Scan(RowStream):
             )
         return merged_partitions(self._store, self.request)
 
-    def _batches_with_waiting(
-        self, found: MergedPartitions, on_file: Callable[[FileTrace], None] | None
-    ) -> Iterator[pa.RecordBatch]:
-        left = self.request.row_limit
-        rest = self.without_waiting(found)._but(limit=left)
-        for batches in (rest._batches(on_file), *(part.batches(self._batch_rows) for part in found.waiting)):
-            for batch in batches:
-                rows = batch if left is None else batch.slice(0, left)
-                left = None if left is None else left - rows.num_rows
-                yield rows
-                if left == 0:
-                    return
+    @cached_property
+    def sources(self) -> tuple[Scan | WaitingRows, ...]:
+        """Scans of one branch each, or this one, that together have each row of it once; and partitions that are
+        merged with rows which wait for their buckets."""
+        found: list[Scan | WaitingRows] = []
+        for part in self.parts:
+            if (merged := part.waiting) is None:
+                found.append(part)
+                continue
+            options = TableOptions({**part.options, "postpone.merge-on-read": "false"})
+            found += [part._but(partitions=merged.rest.partitions, options=options), *merged.waiting]
+        return tuple(found)
 
-    def without_waiting(self, found: MergedPartitions) -> Scan:
-        """The same scan of the partitions in which no row waits."""
-        options = TableOptions({**self.options, "postpone.merge-on-read": "false"})
-        return self._but(partitions=found.rest.partitions, options=options)
+    @property
+    def is_whole(self) -> bool:
+        """Whether one plan has all of its rows."""
+        return self._beside is None and self.waiting is None
 
     def schemas(self) -> list[TableSchema]:
         """All schemas of the branch."""
@@ -406,9 +409,17 @@ class Scan(RowStream):
 
         return analyzed_rows(self._store, self.request)
 
-    def plan(self) -> ScanPlan:
-        """The files to read, in splits. Reads metadata only; made once."""
-        return self._plan
+    def plan(self) -> ScanPlan | JoinedPlan:
+        """The files to read, in splits. Reads metadata only; made once.
+
+        Where partitions come from two branches, or are merged with rows that wait for their buckets, it has a plan for
+        each: see `JoinedPlan`.
+        """
+        if self.is_whole:
+            return self.own_plan
+        from paimon_pyds.engine.scan.result import JoinedPlan
+
+        return JoinedPlan(tuple(part.own_plan if isinstance(part, Scan) else part for part in self.sources))
 
     def to_batches(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, in bounded memory.
@@ -431,31 +442,34 @@ class Scan(RowStream):
         if self.request.top_n is not None:
             yield from self.top_rows(on_file=on_file).value.to_batches(max_chunksize=self._batch_rows)
             return
-        if self._beside is not None:
-            yield from self._batches_of_parts(on_file, hold)
-            return
-        if (found := self.waiting) is not None:
-            yield from self._batches_with_waiting(found, on_file)
+        if not self.is_whole:
+            yield from self._batches_of_sources(on_file, hold)
             return
         from paimon_pyds.engine.read import read_splits
 
-        plan = self.plan()
+        plan = self.own_plan
         limit, threads = self.request.row_limit, os.cpu_count() or 1
         spec = plan.spec
         if hold and spec.predicate is Const.TRUE:  # all that is decoded stays
             spec = replace(spec, batch_bytes=HELD_BATCH_BYTES)
         yield from read_splits(spec, plan.files, self._batch_rows, limit=limit, threads=threads, on_file=on_file)
 
-    def _batches_of_parts(self, on_file: Callable[[FileTrace], None] | None, hold: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of one branch after those of the other, in the columns of this one."""
+    def _batches_of_sources(self, on_file: Callable[[FileTrace], None] | None, hold: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of one source after those of another, in the columns of this scan."""
         from paimon_pyds.engine.scan.other_branch import nullable_as
 
         left, schema = self.request.row_limit, self.arrow_schema
-        for part in self.parts:
-            for batch in part._but(limit=left)._batches(on_file, hold=hold):
-                rows = nullable_as(batch, schema)
+        for source in self.sources:
+            if isinstance(source, Scan):
+                batches = source._but(limit=left)._batches(on_file, hold=hold)
+            else:
+                batches = source.batches(self._batch_rows, limit=left, on_file=on_file)
+            for batch in batches:
+                rows = nullable_as(batch if left is None else batch.slice(0, left), schema)
                 left = None if left is None else left - rows.num_rows
                 yield rows
+                if left == 0:
+                    return
 
     def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
         """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.
@@ -493,7 +507,6 @@ class Scan(RowStream):
             raise OptionError(f"n must not be negative, it is {n}")
         return self._but(limit=self.request.limited(n)).to_arrow()
 
-    @shown("count")
     def blob(self, descriptor: bytes) -> Blob:
         """A value of a BLOB column, to be read in parts.
 
@@ -511,11 +524,12 @@ class Scan(RowStream):
 
         return blob_of(self._store, descriptor)
 
+    @shown("count")
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
-        if self.predicate is Const.TRUE and self._beside is None and self.waiting is None:
+        if self.predicate is Const.TRUE and self.is_whole:
             live = self.analyzed_rows()
-            live = self.plan().live_row_count if live is None else live
+            live = self.own_plan.live_row_count if live is None else live
             if live is not None:
                 return self.request.limited(live)
         return self.answer.count().value
@@ -549,30 +563,42 @@ class Scan(RowStream):
         return rows is not None and rows < SOON_ROWS and not requests_at_once(self._store.io)
 
     def _explained(self, analyze: bool) -> Explanation:
-        self.check_alone("explained")
         scan = self._but(self._store.counted())
         explained = scan._explain(analyze)
         counts = scan._store.requests
         return explained if counts is None else replace(explained, requests=(counts.requests, counts.bytes))
 
     def _explain(self, analyze: bool) -> Explanation:
-        from paimon_pyds.ops.explain.explain import explain, explain_run
+        from paimon_pyds.ops.explain.explain import explain_run, joined_explanation
 
-        order, plan = self.request.top_n, self._planned(replace(self.request, explain=True))
-        query = None if order is None or not plan.files else self.top_n_query()
-        text = "" if order is None else str(order)
-        explained = explain(plan, self._store.root, order=text, query=query, limit=self.request.limit)
+        explained = joined_explanation([one for source in self.sources for one in self._explained_source(source)])
         if not analyze:
             return explained
         traces: list[FileTrace] = []
         start = time.perf_counter()
         spent = None
-        if query is None:
+        if self.request.top_n is None:
             rows = sum(batch.num_rows for batch in self.to_batches(on_file=traces.append))
         else:
             found = self.top_rows(on_file=traces.append)
             rows, spent = found.value.num_rows, found.bytes_read
         return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
+
+    def _explained_source(self, source: Scan | WaitingRows) -> Iterator[Explanation]:
+        from paimon_pyds.ops.explain.explain import explain
+
+        order, query = self.request.top_n, None
+        plans: tuple[ScanPlan, ...]
+        if isinstance(source, Scan):
+            plans = (source._planned(replace(source.request, explain=True)),)
+            query = None if order is None or not plans[0].files else source._own_top_n_query()
+        else:
+            from paimon_pyds.engine.query.waiting_rows import plans_of_waiting
+
+            plans = plans_of_waiting(source, self.snapshot_id)
+        text = "" if order is None else str(order)
+        for plan in plans:
+            yield explain(plan, self._store.root, order=text, query=query, limit=self.request.limit)
 
     def __repr__(self) -> str:
         from paimon_pyds.sql.predicate.to_sql import to_sql  # no plan of a new process needs it
@@ -617,11 +643,30 @@ class Scan(RowStream):
         self._warn_of_vectors()
         return plan_with_bounds(self._store, self.request, fields)
 
-    def top_n_query(self) -> TopNQuery:
+    def top_n_query(self) -> TopNQuery | JoinedTopN:
         """What finds the first rows of an ordered scan; it pickles."""
+        self._check_types()
+        if self.is_whole:
+            return self._own_top_n_query()
+        from paimon_pyds.engine.query.top_n_run import JoinedTopN
+
+        order, limit = self.request.top_n, self.request.row_limit
+        assert order is not None
+        assert limit is not None
+        keys = self._sorted_by(order)
+        wanted = self._but(fields=tuple(dict.fromkeys((*self.request.fields, *keys))))
+        return JoinedTopN(
+            tuple(part._own_top_n_query() if isinstance(part, Scan) else part for part in wanted.sources),
+            wanted.arrow_schema,
+            self.column_names,
+            order,
+            keys,
+            limit,
+        )
+
+    def _own_top_n_query(self) -> TopNQuery:
         from paimon_pyds.engine.query.top_n_run import make_query
 
-        self._check_types()
         order, limit = self.request.top_n, self.request.row_limit
         assert order is not None
         assert limit is not None
@@ -636,25 +681,7 @@ class Scan(RowStream):
         tally = Tally(on_file)
         if self.predicate in (Const.FALSE, Const.UNKNOWN):
             return tally.answer(empty_table(self.arrow_schema))
-        if self._beside is not None:
-            return tally.answer(self._top_rows_of_parts(tally))
         return tally.answer(run_top_n(self.top_n_query(), tally))
-
-    def _top_rows_of_parts(self, tally: Tally) -> pa.Table:
-        """The best of the first rows of each branch."""
-        from paimon_pyds.engine.query.top_n_run import best_of, run_top_n
-        from paimon_pyds.engine.scan.other_branch import nullable_as
-
-        order, limit, names = self.request.top_n, self.request.row_limit, self.column_names
-        assert order is not None
-        assert limit is not None
-        keys = self._sorted_by(order)
-        wanted = self._but(fields=tuple(dict.fromkeys((*self.request.fields, *keys))))
-        schema, tables = wanted.arrow_schema, []
-        for part in wanted.parts:
-            batches = run_top_n(part.top_n_query(), tally).to_batches()
-            tables.append(pa.Table.from_batches([nullable_as(batch, schema) for batch in batches], schema))
-        return best_of(tables, order, keys, limit).select([*names])
 
     def _checked_order(self, top_n: str | TopN) -> TopN:
         from paimon_pyds.engine.query.top_n_run import check_order
@@ -663,12 +690,6 @@ class Scan(RowStream):
         if not isinstance(top_n, TopN):
             top_n = text("top_n", top_n)
         return check_order(parse_top_n(top_n) if isinstance(top_n, str) else top_n, self.field)
-
-    def empty(self) -> pa.RecordBatch:
-        """A batch of no rows with the result's schema."""
-        from paimon_pyds.engine.read import empty_batch
-
-        return empty_batch(self.parts[0].plan().spec)
 
 
 def _resolve_columns(

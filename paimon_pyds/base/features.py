@@ -38,7 +38,7 @@ FEATURES = (
             "fixed and dynamic buckets; `delete`, `update`, `merge`, `compact`"),
     Feature("postpone", "the same with `bucket=-2`",
             "rows that are in their buckets, as in Java; streams also those that wait, and so do batch reads with "
-            "`postpone.merge-on-read`; `lookup`, `top_n`, `plan` and `explain` of these are refused",
+            "`postpone.merge-on-read`",
             "yes; `compact` brings waiting rows into buckets", "1.1"),
     Feature("key-changes", "changes of such tables: `incremental-between`, `table.snapshots.diff`, "
             "`table.system.audit_log`, `.binlog`", "yes"),
@@ -53,8 +53,8 @@ FEATURES = (
     Feature("key-indexes", "indexes over keys (`pk-*.index.columns`)", "yes, without the index",
             "refused: the index would stay behind", "2.0"),
     Feature("branches-of-partitions", "`scan.fallback-branch`, `scan.primary-branch`",
-            "yes; explanations, changes between states and `topn` in Spark are refused; system tables show the one "
-            "branch, and streams and row changes are of it, as in Java", "as a table without them", "0.9; primary 1.4"),
+            "yes; changes between states are refused; system tables show the one branch, and streams and row changes "
+            "are of it, as in Java", "as a table without them", "0.9; primary 1.4"),
     Feature("chain-tables", "chain tables (`chain-table.enabled`)",
             "each of the two branches by itself; both together are refused", "refused", "1.4",
             ("chain-table.enabled",)),

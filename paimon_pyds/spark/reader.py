@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_pyds.engine.query.top_n_run import TopNQuery
+    from paimon_pyds.engine.query.top_n_run import JoinedTopN, TopNQuery
     from paimon_pyds.engine.read.waiting_rows import WaitingRows
     from paimon_pyds.engine.scan.result import ScanPlan
     from paimon_pyds.metadata.snapshot import Snapshot
@@ -73,7 +73,7 @@ class SplitPartition(InputPartition):  # type: ignore[misc]
 class TopNPartition(InputPartition):  # type: ignore[misc]
     """The one task of a top n: it evaluates indexes, and reads the files without an exact answer."""
 
-    def __init__(self, query: TopNQuery) -> None:
+    def __init__(self, query: TopNQuery | JoinedTopN) -> None:
         super().__init__(len(query.files))
         self.query = query
 
@@ -132,6 +132,8 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
 
     def plan(self) -> list[InputPartition]:
         """The splits to read, packed so that each is worth a task."""
+        from paimon_pyds.scan import Scan
+
         scan = self._scan
         if self._options.top_n is not None:
             query = scan.top_n_query()
@@ -141,13 +143,11 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
             return []
         waiting: list[WaitingRows] = []
         plans: list[ScanPlan] = []
-        for part in scan.parts:
-            found = part.waiting
-            if found is not None:
-                waiting += found.waiting
-                plans.append(part.without_waiting(found).plan())
+        for part in scan.sources:
+            if isinstance(part, Scan):
+                plans.append(planned(self._state, part) if part is scan else part.own_plan)
             else:
-                plans.append(planned(self._state, part) if part is scan else part.plan())
+                waiting.append(part)
         splits = [split for plan in plans if plan.files for split in _packed(plan, limit, self._options)]
         if limit is not None:
             return [SplitPartition(splits, limit, waiting)] if splits or waiting else []
@@ -266,8 +266,8 @@ def planned(state: ReadState, scan: Scan) -> ScanPlan:
     EXPLAIN plans a query too, and Spark 4.0 plans a query several times.
     """
     if state.options.travels or scan.snapshot is None:
-        return scan.plan()
-    return _PLANS.get_or_load(_key(state, scan, scan.snapshot), scan.plan, _weigh)
+        return scan.own_plan
+    return _PLANS.get_or_load(_key(state, scan, scan.snapshot), lambda: scan.own_plan, _weigh)
 
 
 def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:

@@ -67,8 +67,7 @@ def test_partitions_of_two_branches(frames):
     assert few.count() == 1
     for options, count in (({"filter": "id = 5"}, 0), ({"filter": "dt > 'd1'"}, 2), ({"limit": "2"}, 2)):
         assert frames.load(path, **options).count() == count
-    with pytest.raises(Exception, match="come from two branches can't be planned"):
-        frames.load(path, topn="dt, 1").collect()
+    assert [row["v"] for row in frames.load(path, topn="dt desc, v, 2").collect()] == ["fb3", "main2"]
 
 
 def test_rows_that_wait_for_their_buckets_are_merged_in(frames, tmp_path):
@@ -85,3 +84,4 @@ def test_rows_that_wait_for_their_buckets_are_merged_in(frames, tmp_path):
     assert sorted(row["v"] for row in frames.load(path, **merged).collect()) == [2] * 6 + [9]
     assert frames.load(path, filter="v = 9", **merged).count() == 1
     assert frames.load(path, limit="4", **merged).count() == 4
+    assert [row["k"] for row in frames.load(path, topn="v desc, k desc, p, 2", **merged).collect()] == [9, 2]

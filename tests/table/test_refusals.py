@@ -90,10 +90,6 @@ def _retyped(path: Path) -> pp.Table:
     return pp.Table.open(table.path)
 
 
-def _postpone(path: Path) -> pp.Table:
-    return _made(key="id", bucket="-2", postpone__batch_write_fixed_bucket="false")(path)
-
-
 def _two_branches(path: Path) -> pp.Table:
     table = _made()(path)
     table.branches.create("b")
@@ -132,17 +128,12 @@ CASES = [
     Case("append-tables", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, pa.schema([("a", pa.int32()), ("b", pa.binary())]), partition_by=["b"]).append(
         [{"a": 1, "b": b"x"}]), "partition by another column"),
-    Case("postpone", "read", _postpone, lambda t: t.scan(options={"postpone.merge-on-read": "true"}).explain(),
-         "compact the table"),
-    Case("postpone", "read", _postpone, lambda t: t.lookup(1, options={"postpone.merge-on-read": "true"}),
-         "compact the table"),
     Case("snapshot-ordering", "read", _unnamed_file, _read, "new tables"),
     Case("snapshot-ordering", "write", _made(key="id", rows=False, bucket="-2", sequence__snapshot_ordering="true",
          write_only="true"), _append, "bucket=-1"),
     Case("clustering-override", "read", _clustered, _diff, "read both states"),
     Case("clustering-override", "write", _clustered, _append, "Java Paimon"),
     Case("key-indexes", "write", _set(key="id", pk_btree__index__columns="v"), _append, "Java Paimon"),
-    Case("branches-of-partitions", "read", _two_branches, lambda t: t.explain(), "scan this branch alone"),
     Case("branches-of-partitions", "read", _two_branches, lambda t: t.scan(options={"incremental-between": "0,1"})
          .to_arrow(), "read one branch alone"),
     Case("chain-tables", "read", _set(chain_table__enabled="true", scan__fallback_snapshot_branch="a",

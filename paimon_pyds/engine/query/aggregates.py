@@ -7,7 +7,7 @@ and the column: each `Answer` has the number of such files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +21,7 @@ from paimon_pyds.engine.query.aggregate_parts import Distinct, Extreme, Fold, Su
 from paimon_pyds.engine.query.answer import Answer, IndexedFile, Tally
 from paimon_pyds.engine.read import read_splits
 from paimon_pyds.engine.read.split_read import check_row_counts
+from paimon_pyds.engine.read.waiting_rows import WaitingRows
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import FileIO
@@ -50,13 +51,13 @@ class Answers:
     def count(self) -> Answer[int]:
         """How many rows there are."""
         tally, total = Tally(), 0
-        for part in self._scan.parts:
+        for part in self._scan.sources:
             total += self._counted(part, tally)
         return tally.answer(self._scan.request.limited(total))
 
-    def _counted(self, scan: Scan, tally: Tally) -> int:
-        if scan.waiting is not None:
-            return sum(batch.num_rows for batch in scan.to_batches(on_file=tally.read))
+    def _counted(self, scan: Scan | WaitingRows, tally: Tally) -> int:
+        if isinstance(scan, WaitingRows):
+            return sum(batch.num_rows for batch in scan.batches(_BATCH_ROWS, on_file=tally.read))
         unread, request = _FilesToRead(), scan.request
         known = scan.analyzed_rows()
         if known is not None:
@@ -86,11 +87,11 @@ class Answers:
         tally = Tally()
         if self._scan.request.row_limit == 0:
             return tally.answer(False)
-        return tally.answer(any(self._has_rows(part, tally) for part in self._scan.parts))
+        return tally.answer(any(self._has_rows(part, tally) for part in self._scan.sources))
 
-    def _has_rows(self, scan: Scan, tally: Tally) -> bool:
-        if scan.waiting is not None:
-            return any(batch.num_rows for batch in scan.to_batches(on_file=tally.read))
+    def _has_rows(self, scan: Scan | WaitingRows, tally: Tally) -> bool:
+        if isinstance(scan, WaitingRows):
+            return any(batch.num_rows for batch in scan.batches(_BATCH_ROWS, on_file=tally.read))
         unread = _FilesToRead()
         spec, files = self._open(scan, ())
         for file in files:
@@ -150,12 +151,15 @@ class Answers:
     def _fold(self, column: str, kind: Callable[[DataField], Fold]) -> Answer[Any]:
         field, tally = self._scan.field(column), Tally()
         fold = kind(field)
-        if self._scan.request.row_limit is not None or self._scan.waiting is not None:  # what a limit leaves is read
-            for batch in self._scan.selecting((field,)).to_batches(on_file=tally.read):
-                fold.add(fold.of_values(batch.column(0)))
+        chosen = self._scan.selecting((field,))
+        if self._scan.request.row_limit is not None:  # what a limit leaves is read
+            _add_values(fold, chosen.to_batches(on_file=tally.read))
             return tally.answer(fold.result())
-        for part in self._scan.parts:
-            self._fold_part(part, part.field(field.name), fold, tally)
+        for part in chosen.sources:
+            if isinstance(part, WaitingRows):
+                _add_values(fold, part.batches(_BATCH_ROWS, on_file=tally.read))
+            else:
+                self._fold_part(part, part.field(field.name), fold, tally)
         return tally.answer(fold.result())
 
     def _fold_part(self, scan: Scan, field: DataField, fold: Fold, tally: Tally) -> None:
@@ -182,8 +186,13 @@ class Answers:
             for part in parts:
                 fold.add(part)
         unread.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
-        for batch in unread.batches(spec, tally):
-            fold.add(fold.of_values(batch.column(0)))
+        _add_values(fold, unread.batches(spec, tally))
+
+
+def _add_values(fold: Fold, batches: Iterable[pa.RecordBatch]) -> None:
+    """Add the only column of these."""
+    for batch in batches:
+        fold.add(fold.of_values(batch.column(0)))
 
 
 def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] | None:

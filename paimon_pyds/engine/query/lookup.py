@@ -158,7 +158,11 @@ def _has_columns(value: Any) -> bool:
 
 def _found(scan: Scan, keys: SortedKeys) -> pa.Table:
     """The rows, with the columns of the scan, and after them those of the key that are not among these."""
-    plan = scan.where_bound(keys.predicate).plan()
+    scan_of_keys = scan.where_bound(keys.predicate)
+    if not scan_of_keys.is_whole:
+        more = tuple(field for field in keys.fields if field not in scan.request.fields)
+        return scan_of_keys.selecting((*scan.request.fields, *more)).to_arrow()
+    plan = scan_of_keys.own_plan
     found = rows_with_keys(plan.spec, plan.files, keys)
     if scan.predicate is not Const.TRUE:
         found = found.filter(matches(scan.predicate, one_batch(found)))

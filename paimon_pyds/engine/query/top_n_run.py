@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import array, to_numpy
+from paimon_pyds.base.arrays import array, empty_table, to_numpy
 from paimon_pyds.base.options.option import integer
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
@@ -32,6 +32,8 @@ from paimon_pyds.base.types.kinds import UNORDERED_KINDS, Kind
 from paimon_pyds.engine.query.answer import IndexedFile, Tally
 from paimon_pyds.engine.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
 from paimon_pyds.engine.read import FileTrace, read_file, read_splits, with_filter
+from paimon_pyds.engine.read.waiting_rows import WaitingRows
+from paimon_pyds.engine.scan.other_branch import nullable_as
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
@@ -106,14 +108,47 @@ def best_of(tables: Sequence[pa.Table], order: TopN, fields: Sequence[DataField]
     return rows.take(array(starts[numbers] + positions, pa.int64()))
 
 
-def run_top_n(query: TopNQuery, tally: Tally) -> pa.Table:
-    """The rows in order, with the schema `result_schema(query.spec)`.
+@dataclass(frozen=True, slots=True)
+class JoinedTopN:
+    """What to find where no one plan has all rows. It pickles.
+
+    ``schema`` has the columns that are read, ``names`` those to return; ``keys`` are the sort columns of the order.
+    """
+
+    parts: tuple[TopNQuery | WaitingRows, ...]
+    schema: pa.Schema
+    names: tuple[str, ...]
+    order: TopN
+    keys: tuple[DataField, ...]
+    n: int
+
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """The files that may have one of the rows."""
+        return tuple(file for part in self.parts for file in part.files)
+
+    def rows(self, tally: Tally) -> pa.Table:
+        """The best of what each part gives."""
+        best = empty_table(self.schema)
+        for part in self.parts:
+            if isinstance(part, TopNQuery):
+                batches: Iterable[pa.RecordBatch] = run_top_n(part, tally).to_batches()
+            else:
+                batches = part.batches(BATCH_ROWS, on_file=tally.read)
+            for batch in batches:
+                one = pa.Table.from_batches([nullable_as(batch, self.schema)], self.schema)
+                best = best_of([best, one], self.order, self.keys, self.n)
+        return best.select([*self.names])
+
+
+def run_top_n(query: TopNQuery | JoinedTopN, tally: Tally) -> pa.Table:
+    """The rows in order, with the columns of the query.
 
     Raises:
         CorruptFileError: a data file, an index or a deletion vector is damaged.
         SnapshotNotFoundError: a file is gone.
     """
-    return _Run(query, tally).rows()
+    return query.rows(tally) if isinstance(query, JoinedTopN) else _Run(query, tally).rows()
 
 
 class _Run:

@@ -16,11 +16,12 @@ from paimon_pyds.engine.read.waiting_rows import WaitingRows
 from paimon_pyds.engine.scan.plan import plan_scan
 from paimon_pyds.engine.scan.planned_files import planned_files
 from paimon_pyds.engine.scan.request import ScanRequest
+from paimon_pyds.engine.scan.result import PruneStep, ScanPlan
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import Const, root_columns
@@ -67,7 +68,7 @@ def merged_partitions(store: TableStore, request: ScanRequest) -> MergedPartitio
         WaitingRows(
             schema=replace(schema, options=options),
             spec=plan.spec,
-            files=tuple(in_buckets.get(partition, ())),
+            in_buckets=tuple(in_buckets.get(partition, ())),
             waiting=Split.of(spec, files),
             fields=request.fields,
             predicate=request.predicate,
@@ -76,6 +77,16 @@ def merged_partitions(store: TableStore, request: ScanRequest) -> MergedPartitio
     ]
     others = frozenset(entries["partition"].unique().to_pylist()) - partitions
     return MergedPartitions(tuple(found), replace(request, partitions=others))
+
+
+def plans_of_waiting(rows: WaitingRows, snapshot_id: int | None) -> tuple[ScanPlan, ...]:
+    """The files in buckets, and those of rows that wait, as plans to explain."""
+    plans = []
+    for spec, files in ((rows.spec, rows.in_buckets), (rows.waiting.spec, rows.waiting.files)):
+        totals = len(files), sum(file.row_count for file in files), sum(file.size for file in files)
+        step = PruneStep("table", *totals, 0.0, "all rows are sorted by key and merged")
+        plans.append(ScanPlan(spec, Files(tuple(files)), snapshot_id, rows.schema.id, (step,)))
+    return tuple(plans)
 
 
 def _spec(store: TableStore, request: ScanRequest, waiting: pa.RecordBatch) -> ReadSpec:

@@ -9,7 +9,7 @@ Waiting rows are newer the later they were written. All are sorted by key, on th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from paimon_pyds.base.sort.keys import SortKeys
 from paimon_pyds.base.sort.spill import spill_codec
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
+from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.split_read import read_split, read_splits
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, with_key_columns, without_deletes
@@ -43,7 +44,7 @@ class WaitingRows:
     Attributes:
         schema: the table's, whose options are those of the read.
         spec: reads the rows in buckets: all columns, then the row kind.
-        files: those in buckets.
+        in_buckets: the files of these.
         waiting: reads the rows that wait, the oldest first: the same columns.
         fields: the columns to return.
         predicate: which rows to return.
@@ -51,18 +52,29 @@ class WaitingRows:
 
     schema: TableSchema
     spec: ReadSpec
-    files: tuple[PlannedFile, ...]
+    in_buckets: tuple[PlannedFile, ...]
     waiting: Split
     fields: tuple[DataField, ...]
     predicate: Predicate
 
-    def batches(self, batch_rows: int = DEFAULT_BATCH_ROWS, *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """All that are read."""
+        return (*self.in_buckets, *self.waiting.files)
+
+    def batches(
+        self,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+        *,
+        limit: int | None = None,
+        on_file: Callable[[FileTrace], None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """The merged rows that the predicate keeps; ``limit`` is where the caller stops. Raises as `read_merged` and
         `RowSorter` do."""
         if limit is not None:
             batch_rows = min(batch_rows, max(limit, 1))
         schema = arrow_schema(self.fields)
-        for rows in self._merged():
+        for rows in self._merged(on_file):
             kept = without_deletes(rows)
             if self.predicate is not Const.TRUE:
                 kept = kept.filter(matches(self.predicate, kept))
@@ -71,18 +83,18 @@ class WaitingRows:
             for start in range(0, kept.num_rows, batch_rows):
                 yield found.slice(start, batch_rows)
 
-    def _merged(self) -> Iterator[pa.RecordBatch]:
+    def _merged(self, on_file: Callable[[FileTrace], None] | None) -> Iterator[pa.RecordBatch]:
         merger, options = RowMerger(self.schema), TableOptions(self.schema.options)
         keys = self.schema.trimmed_primary_keys
         codec = spill_codec(str(options.get("spill-compression")))
         fields = tuple(self.schema.field(name) for name in keys)
         spec = SortSpec(fields, buffer=int(options.get("write-buffer-size")), compression=codec)
         with RowSorter(spec, SortKeys("order")) as sorter:
-            in_buckets = read_splits(self.spec, self.files, threads=os.cpu_count() or 1)
+            in_buckets = read_splits(self.spec, self.in_buckets, threads=os.cpu_count() or 1, on_file=on_file)
             for batch in in_buckets:
                 sorter.add(_numbered(batch, np.full(batch.num_rows, _IN_BUCKETS, np.int64)))
             number = 0
-            for batch in read_split(self.waiting):
+            for batch in read_split(self.waiting, on_file=on_file):
                 sorter.add(_numbered(batch, np.arange(number, number + batch.num_rows, dtype=np.int64)))
                 number += batch.num_rows
             keyed = (with_key_columns(batch, keys) for batch in sorter.sorted())
@@ -92,7 +104,7 @@ class WaitingRows:
                 yield merger.merge(window, wanted)
 
     def __len__(self) -> int:
-        return len(self.files) + len(self.waiting.files)
+        return len(self.files)
 
 
 def _numbered(batch: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:

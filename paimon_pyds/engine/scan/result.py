@@ -19,6 +19,7 @@ from paimon_pyds.format import traits_of
 from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
+    from paimon_pyds.engine.read.waiting_rows import WaitingRows
     from paimon_pyds.index.evaluate import IndexAnswer
 
 _SHOWN_BUCKETS = 4
@@ -205,6 +206,32 @@ class ScanPlan:
             return tuple(Split(self.spec, self.found.part(*range_)) for range_ in _ranges(sizes, size, cost))
         files = [part for f in self.files for part in _windows(f, size)] if cut else self.files
         return tuple(Split.of(self.spec, group) for group in pack(files, size, cost))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedPlan:
+    """A plan where no single one has all rows: those of single branches, and partitions whose rows are merged with
+    those that wait for their buckets."""
+
+    parts: tuple[ScanPlan | WaitingRows, ...]
+
+    def __repr__(self) -> str:
+        return one_line(self, *map(repr, self.parts))
+
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """The files to read."""
+        return tuple(file for part in self.parts for file in part.files)
+
+    @property
+    def splits(self) -> tuple[Split | WaitingRows, ...]:
+        """The units of reading: splits, and partitions with waiting rows whole."""
+        return tuple(split for part in self.parts for split in (part.splits if isinstance(part, ScanPlan) else (part,)))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Paths of the data files to read."""
+        return tuple(file.path for file in self.files)
 
 
 def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) -> Iterator[list[PlannedFile]]:

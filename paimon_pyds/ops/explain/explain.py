@@ -85,6 +85,34 @@ def explain(
     )
 
 
+def joined_explanation(parts: Sequence[Explanation]) -> Explanation:
+    """One explanation of the parts of a scan: each step leaves what it leaves of all of them.
+
+    A part without a step has what its last step before that left.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    names = max((list(dict.fromkeys(step.name for step in part.steps)) for part in parts), key=len)
+    names += [step.name for part in parts for step in part.steps if step.name not in names]
+    left = [part.steps[0] for part in parts if part.steps]
+    steps = []
+    for name in dict.fromkeys(names):
+        here = [next((step for step in part.steps if step.name == name), None) for part in parts if part.steps]
+        left = [step or before for step, before in zip(here, left, strict=True)]
+        found = [step for step in here if step is not None]
+        details = "; ".join(dict.fromkeys(step.detail for step in found if step.detail))
+        sizes = (sum(step.files for step in left), sum(step.rows for step in left), sum(step.bytes for step in left))
+        steps.append(PruneStep(name, *sizes, sum(step.millis for step in found), details))
+    return replace(
+        parts[0],
+        steps=tuple(steps),
+        files=tuple(file for part in parts for file in part.files),
+        skips=tuple(skip for part in parts for skip in part.skips),
+        on_rows=tuple(dict.fromkeys(text for part in parts for text in part.on_rows)),
+        skew=None,
+    )
+
+
 def explain_run(
     explained: Explanation, traces: Sequence[FileTrace], rows: int, millis: float, bytes_read: int | None = None
 ) -> Explanation:

@@ -71,7 +71,7 @@ def scan_html(scan: Scan, order: str) -> str:
 
 def _planned(scan: Scan) -> str:
     """The files that a plan found, where there is one already: making one may take long."""
-    plan = vars(scan).get("_plan")
+    plan = vars(scan).get("own_plan")
     if plan is None:
         return f'<span style="{FAINT}">not planned yet</span>'
     found = files_text(len(plan.files), sum(f.row_count for f in plan.files), sum(f.size for f in plan.files))

@@ -101,7 +101,7 @@ class AuditLog(RowStream):
 
     def parts(self) -> list[Read]:
         """What reads each split of the scan; they pickle."""
-        return [_Part(self, split) for split in self._scan.plan().splits]
+        return [_Part(self, split) for split in self._scan.own_plan.splits]
 
     def _read_fields(self, scan: Scan) -> tuple[DataField, ...]:
         """The columns to read: those of the result, and the row kind where files have it."""

@@ -81,6 +81,18 @@ def test_a_read_gives_what_a_compaction_would_leave(
     answer = table.scan(where, options=_MERGED).answer
     assert answer.exists().value == bool(some)
     assert answer.max("s").value == max((row["s"] for row in some), default=None)
+    best = sorted(some, key=lambda row: (-row["s"], row["p"], row["k"]))[:2]
+    top_n = "s desc, p, k, 2"
+    found = table.scan(where, columns=["k", "p"], top_n=top_n, options=_MERGED)
+    assert found.to_arrow().to_pylist() == [{"k": row["k"], "p": row["p"]} for row in best]
+    assert found.explain(analyze=True).steps[-1].rows == len(best)
+    keys = [(p, k) for p in "yx" for k in range(7)]
+    wanted = sorted(rows, key=lambda row: (row["p"] == "x", row["k"]))
+    assert table.lookup(keys, options=_MERGED).to_pylist() == wanted
+    assert table.lookup(keys, columns=["v"], options=_MERGED)["v"].to_pylist() == [row["v"] for row in wanted]
+    paths = set(table.scan(options=_MERGED).plan().paths)
+    assert {file.path for file in table.scan(options=_MERGED).explain(analyze=True).files} == paths
+    assert paths >= set(table.scan(options=_MERGED | {"postpone.merge-on-read": "false"}).plan().paths)
 
 
 def test_only_partitions_in_which_rows_wait_are_merged(tmp_path: Path) -> None:
@@ -111,15 +123,10 @@ def test_what_is_not_answered_so_is_refused(tmp_path: Path) -> None:
     table = _table(tmp_path, {})
     table.append([{"p": "x", "k": 0, "v": 100, "s": 0}])
     scan = table.scan(options=_MERGED)
-    for run in (
-        scan.plan,
-        scan.explain,
-        lambda: table.scan(top_n="v, 1", options=_MERGED).to_arrow(),
-        lambda: table.lookup(("x", 0), options=_MERGED),
-    ):
-        with pytest.raises(UnsupportedError, match="which wait for their buckets can't be") as caught:
-            run()
-        assert "compact the table" in str(caught.value.hint)
+    assert [file.bucket for file in scan.plan().files] == [-2]
+    with pytest.raises(UnsupportedError, match="which wait for their buckets can't be read with") as caught:
+        table.system.audit_log(options=_MERGED)
+    assert "compact the table" in str(caught.value.hint)
     with pytest.raises(UnsupportedError, match="have no __paimon_file_path"):
         table.scan(columns=["v", "__paimon_file_path"], options=_MERGED).to_arrow()
     with pytest.raises(UnsupportedError, match="for batch reads only"):

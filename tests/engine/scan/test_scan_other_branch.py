@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.engine.read import read_split
 from paimon_pyds.errors import (
     BranchNotFoundError,
     OptionError,
@@ -185,7 +186,7 @@ def test_what_concerns_both_branches_as_a_whole_is_refused(tmp_path: Path) -> No
     table, branch = _tables(tmp_path / "t", {"scan.fallback-branch": "b"})
     table.append([{"dt": "d1", "id": 1, "v": "m"}])
     branch.append([{"dt": "d2", "id": 1, "v": "b"}])
-    for run in (lambda: table.scan().plan(), lambda: table.explain(), table.system.audit_log, table.system.binlog):
+    for run in (table.system.audit_log, table.system.binlog):
         with pytest.raises(UnsupportedError, match="come from two branches can't be") as caught:
             run()
         assert "scan.fallback-branch" in str(caught.value.hint)
@@ -195,6 +196,22 @@ def test_what_concerns_both_branches_as_a_whole_is_refused(tmp_path: Path) -> No
         table.maintenance.clone(tmp_path / "copy")
     alone = table.scan(options=_ALONE)
     assert (len(alone.plan().files), alone.count(), len(alone.explain().files)) == (1, 1, 1)
+
+
+def test_plans_and_explanations_are_of_both_branches(tmp_path: Path) -> None:
+    table, branch = _tables(tmp_path / "t", {"scan.fallback-branch": "b"})
+    table.append([{"dt": "d1", "id": 1, "v": "m"}])
+    branch.append([{"dt": day, "id": id_, "v": "b"} for day in ("d1", "d2", "d3") for id_ in (1, 2)])
+    scan = table.scan("dt < 'd3'")
+    plan = scan.plan()
+    assert [path.split("/")[-3] for path in plan.paths] == ["dt=d1", "dt=d2"]
+    assert sum(batch.num_rows for split in plan.splits for batch in read_split(split)) == 3
+    explained = scan.explain(analyze=True)
+    assert {file.path for file in explained.files} == set(plan.paths)
+    assert [(step.files, step.rows) for step in (explained.steps[0], explained.steps[-1])] == [(2, 3), (2, 3)]
+    best = table.scan(top_n="id desc, v, 2").explain(analyze=True)
+    assert (best.order[:7], best.steps[-1].name, best.steps[-1].rows) == ("id desc", "result", 2)
+    assert "2 files" in table.explain("dt < 'd3'").text
 
 
 def test_changes_are_made_in_the_branch_itself(tmp_path: Path) -> None:
