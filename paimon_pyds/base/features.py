@@ -100,9 +100,9 @@ FEATURES = (
     Feature("column-changes", "changes of columns (add, drop, rename, reorder, widen)", "yes", "`table.alter`"),
     Feature("time", "TIME", "in milliseconds", "fractions of a millisecond are an error: Paimon's files hold none"),
     Feature("variant", "VARIANT columns, plain and shredded, in Parquet files", "yes",
-            "yes, whole values; shredding (`variant.shreddingSchema`, `variant.inferShreddingSchema`) is refused, and "
-            "so are other file formats", "1.1; shredded 1.4",
-            ("variant.shreddingSchema", "variant.inferShreddingSchema")),
+            "yes, [shredded](types.md#values-of-variant) as `variant.shreddingSchema` says or "
+            "`variant.inferShreddingSchema` finds; parts of types that VARIANT has not are refused, and so are other "
+            "file formats", "1.1; shredded 1.4"),
     Feature("blob", "BLOB, `ARRAY<BLOB>`, `MAP<…, BLOB>` columns (`.blob` files)",
             "yes, as bytes or descriptors; references in data files (`blob-descriptor-field`, tables with a primary "
             "key) as descriptors, as bytes they are refused, and so is `blob-view-field`",

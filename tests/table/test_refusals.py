@@ -161,8 +161,9 @@ CASES = [
       for cell, run in (("read", _read), ("write", _append))),
     Case("file-indexes", "write", _set(file_index__token__columns="id"), _append, "Java Paimon"),
     Case("external-paths", "write", _set(data_file__external_paths__strategy="round-robin"), _append, "none"),
-    Case("variant", "write", _set(variant__inferShreddingSchema="true"), _append, "unset the option"),
-    Case("variant", "write", _set(variant__shreddingSchema="{}"), _append, "unset the option"),
+    Case("variant", "write", lambda path: path / "t", lambda path: pp.Table.create(
+        path, "id INT, v VARIANT", options={"variant.shreddingSchema": json.dumps({"type": "ROW", "fields": [
+            {"name": "v", "type": {"type": "MAP", "key": "STRING", "value": "INT"}}]})}), "use ROW, ARRAY"),
     Case("variant", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v VARIANT", options={"file.format": "orc"}), "file.format=parquet"),
     Case("blob", "read", _set(blob_view_field="v"), _read, "Java Paimon"),

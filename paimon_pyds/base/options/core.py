@@ -32,8 +32,7 @@ _MODES = (
     "from-creation-timestamp", "from-file-creation-time", "from-snapshot", "from-snapshot-full", "incremental",
 )  # fmt: skip
 _W = Scope.WRITE
-_WHOLE = "write with Java Paimon, or unset the option: new files hold whole values then, which Java reads as well"
-_NOT_INFERRED = "no shredding is inferred here"
+_PER_FILE = "the first rows of each file say which parts it has as columns; all readers take any"
 PLAIN_MAPS = "files say how they hold MAP columns; new ones hold them plain, which all versions read"
 _NO_ROWS = (
     "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
@@ -115,18 +114,17 @@ _FILES = (
     _h("metadata.stats-mode.per.level", _MAP, "", "statistics by level", primary_key_only=True),
     _h("metadata.stats-dense-store", _B, "true", "store statistics of those columns only that have some"),
     _h("metadata.stats-keep-first-n-columns", _N, "-1", "statistics for the first columns only; -1 for all"),
-    _r("variant.shreddingSchema", _S, None, "shredding of VARIANT columns", "files with shredded VARIANT are read only",
-       scope=_W, fallbacks=("parquet.variant.shreddingSchema",), remedy=_WHOLE),
-    _r("variant.inferShreddingSchema", _B, "false", "infer the shredding", "files with shredded VARIANT are read only",
-       scope=_W, remedy=_WHOLE),
-    _i("variant.shredding.inferenceMode", _E, "per-file", "how shredding is inferred", _NOT_INFERRED,
+    _h("variant.shreddingSchema", _S, None, "parts of VARIANT columns that Parquet files have as columns, by name",
+       fallbacks=("parquet.variant.shreddingSchema",)),
+    _h("variant.inferShreddingSchema", _B, "false", "find these parts by the first rows of a file"),
+    _i("variant.shredding.inferenceMode", _E, "per-file", "how parts are found", _PER_FILE,
        choices=("per-file", "adaptive")),
-    _i("variant.shredding.maxSchemaWidth", _N, "300", "limit of shredding", _NOT_INFERRED),
-    _i("variant.shredding.maxSchemaDepth", _N, "50", "limit of shredding", _NOT_INFERRED),
-    _i("variant.shredding.minFieldCardinalityRatio", _D, "0.1", "limit of shredding", _NOT_INFERRED),
-    _i("variant.shredding.maxInferBufferRow", _N, "4096", "limit of shredding", _NOT_INFERRED),
-    _i("variant.shredding.adaptive.maxInferBufferRow", _N, "256", "limit of shredding", _NOT_INFERRED),
-    _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "limit of shredding", _NOT_INFERRED),
+    _h("variant.shredding.maxSchemaWidth", _N, "300", "columns of parts at most, those of bytes included"),
+    _h("variant.shredding.maxSchemaDepth", _N, "50", "levels of objects and arrays that are looked into"),
+    _h("variant.shredding.minFieldCardinalityRatio", _D, "0.1", "share of rows that must have a part"),
+    _h("variant.shredding.maxInferBufferRow", _N, "4096", "rows that parts are found by"),
+    _i("variant.shredding.adaptive.maxInferBufferRow", _N, "256", "rows of later files", _PER_FILE),
+    _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "share of rows for parts of earlier files", _PER_FILE),
     _h("blob-field", _S, None, "columns stored in blob files; all BLOB columns that no other option names are",
        immutable=True),
     _r("blob-descriptor-field", _S, None, "columns of blob descriptors", "such columns are read only", immutable=True,

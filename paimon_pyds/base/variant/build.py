@@ -252,6 +252,15 @@ def _texts(values: pa.Array) -> pa.Array:
     return _joined(_sliced(out, bounds), plain)
 
 
+def spread(values: pa.Array, rows: Int64s, count: int) -> pa.Array:
+    """Values at some of ``count`` rows, NULL at the others."""
+    if len(rows) == count and (np.diff(rows) > 0).all():
+        return values
+    places, missing = np.zeros(count, np.int64), np.ones(count, np.bool_)
+    places[rows], missing[rows] = np.arange(len(rows)), False
+    return values.take(array(places, mask=missing))
+
+
 def column(values: pa.Array, metadata: pa.Array, valid: Flags | None = None) -> pa.Array:
     """A VARIANT column of encoded values and their metadata, NULL where ``valid`` is false.
 

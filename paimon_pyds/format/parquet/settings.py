@@ -65,6 +65,9 @@ _LONG_DIGITS = 18
 _NUMBERS = {32: pa.int32(), 64: pa.int64()}
 _AS_IN_ARROW = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64()})
 _SAMPLE_BYTES = 128 << 10
+_LARGEST_ID = (1 << 31) - 1
+_FIRST_ELEMENT_ID, _ELEMENT_DEPTHS = _LARGEST_ID // 4, 1 << 10
+"""Elements of ARRAYs have ids of their own. Source: Java's ``SpecialFields``."""
 FEW_ROWS = 64
 FEW_BYTES = 4 << 10
 """A file of no more rows and bytes, as Arrow has them, takes one block of a disk however it is encoded."""
@@ -133,11 +136,16 @@ def file_schema(fields: Sequence[DataField]) -> pa.Schema:
 
 
 def _with_id(field: DataField) -> pa.Field:
-    type_ = _typed(field.type)
-    return pa.field(field.name, type_, field.type.nullable, metadata={"PARQUET:field_id": str(field.id)})
+    type_ = _typed(field.type, field.id)
+    return pa.field(field.name, type_, field.type.nullable, metadata=_id(field.id))
 
 
-def _typed(type_: DataType) -> pa.DataType:
+def _id(number: int) -> dict[str, str]:
+    return {"PARQUET:field_id": str(number)}
+
+
+def _typed(type_: DataType, id_: int, depth: int = 1) -> pa.DataType:
+    """The type of a column ``id_``, or of what is ``depth`` - 1 levels inside of its lists and maps."""
     plain = arrow_type(type_)
     if isinstance(type_, MultisetType) and type_.element.kind in _UNREADABLE_ELEMENTS:
         raise UnsupportedError(
@@ -146,9 +154,10 @@ def _typed(type_: DataType) -> pa.DataType:
         )
     if isinstance(type_, RowType):
         return pa.struct([_with_id(f) for f in type_.fields])
-    children = [_typed(c) for c in type_.children()]
-    if pa.types.is_list(plain):
-        return pa.list_(plain.value_field.with_type(children[0]))
+    children = [_typed(c, id_, depth + 1) for c in type_.children()]
+    if pa.types.is_list(plain):  # Java reads no shredded VARIANT without this id
+        number = (_FIRST_ELEMENT_ID + id_ * _ELEMENT_DEPTHS + depth) & _LARGEST_ID
+        return pa.list_(plain.value_field.with_type(children[0]).with_metadata(_id(number)))
     if pa.types.is_map(plain):
         item = children[1] if len(children) == 2 else plain.item_type
         return pa.map_(plain.key_field.with_type(children[0]), plain.item_field.with_type(item))
@@ -225,17 +234,17 @@ def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = Tr
     ``table``: rows of the first row group. ``dictionary``: whether dictionaries are allowed
     (``parquet.enable.dictionary``). ``find_dense``: whether to look for columns that compression hardly shortens.
     """
-    sample = _sample(table)
-    flat = {i: one_array(v) for i, v in enumerate(sample.columns) if not pa.types.is_nested(v.type)}
+    some = sample(table)
+    flat = {i: one_array(v) for i, v in enumerate(some.columns) if not pa.types.is_nested(v.type)}
     repeated = _repeated(flat) if dictionary else frozenset[int]()
     with_dictionary: list[str] = []
-    for i, column in enumerate(sample.schema):
+    for i, column in enumerate(some.schema):
         if i in repeated:
             with_dictionary.append(column.name)
         elif dictionary and i not in flat:
             with_dictionary.extend(leaf_paths(column.name, column.type))
-    dense = (sample.schema[i].name for i in flat.keys() - repeated if find_dense and _dense(flat[i]))
-    widest = max([1.0, *(values.nbytes / max(1, len(values)) for values in sample.columns)])
+    dense = (some.schema[i].name for i in flat.keys() - repeated if find_dense and _dense(flat[i]))
+    widest = max([1.0, *(values.nbytes / max(1, len(values)) for values in some.columns)])
     return Encodings(with_dictionary, frozenset(dense), widest)
 
 
@@ -253,7 +262,8 @@ def leaf_paths(name: str, type_: pa.DataType) -> Iterator[str]:
         yield name
 
 
-def _sample(table: pa.Table) -> pa.Table:
+def sample(table: pa.Table) -> pa.Table:
+    """Rows of a table that encodings are chosen on."""
     rows = table.num_rows
     sampled = min(_SAMPLE_ROWS, max(_LEAST_SAMPLE_ROWS, _SAMPLE_VALUES // max(1, table.num_columns)))
     if rows <= sampled:

@@ -23,7 +23,7 @@ from paimon_pyds.format.parquet.settings import (
     writer_settings,
 )
 from paimon_pyds.format.parquet.thrift import with_checksum
-from paimon_pyds.format.parquet.writer import checked_rows, columns_with_nan
+from paimon_pyds.format.parquet.writer import checked_rows, columns_with_nan, shredding_of
 
 MOST_ROWS = 1_024
 """Rows of a file up to which one page of each column is as good as several, and less to write."""
@@ -35,7 +35,8 @@ class SmallFileEncoder:
     def __init__(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         self._options = WriterOptions.parse(options)
         self._schema = file_schema(fields)
-        self._is_plain = stored_schema(self._schema).types == self._schema.types
+        is_shredded = shredding_of(fields, options) is not None
+        self._is_plain = not is_shredded and stored_schema(self._schema).types == self._schema.types
         self._most_rows = min(MOST_ROWS, self._options.page_rows)
         self._most_bytes = min(self._options.page_bytes, self._options.group_bytes)
         self._few_rows = few_rows_settings(self._options, self._schema)

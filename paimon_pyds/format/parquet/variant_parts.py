@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from paimon_pyds.base.variant.parts import Path
+from paimon_pyds.base.variant.shred import TYPED
 from paimon_pyds.format.parquet.footer import Footer, Leaf
 from paimon_pyds.format.parquet.thrift import I64
-from paimon_pyds.format.parquet.variants import TYPED
 
 _NULL_COUNT = 3
 """Field of Parquet's statistics."""

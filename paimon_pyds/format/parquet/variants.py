@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
-from paimon_pyds.base.variant.build import NULL_BYTES, arrays, column, objects, scalars
+from paimon_pyds.base.variant.build import NULL_BYTES, arrays, column, objects, scalars, spread
 from paimon_pyds.base.variant.nodes import OBJECT, Keys, Nodes, distinct, items_of
+from paimon_pyds.base.variant.shred import TYPED
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 
 _BYTES = pa.large_binary()
-TYPED = "typed_value"
-"""The member that holds values as columns."""
 
 
 def whole_values(group: pa.StructArray, name: str, path: str, around: pa.BooleanArray | None = None) -> pa.Array:
@@ -103,7 +102,7 @@ def _arrays(lists: pa.Array, owners: Int64s, keys: Keys) -> pa.Array:
     counts = to_numpy(pc.list_value_length(there)).astype(np.int64)
     items = _of_group(pc.list_flatten(there), np.repeat(owners[valid], counts), keys)
     items = pc.fill_null(items, scalar(NULL_BYTES, _BYTES)) if items.null_count else items
-    return _spread(arrays(items, counts), valid)
+    return spread(arrays(items, counts), np.flatnonzero(valid), len(valid))
 
 
 def _objects(typed: pa.StructArray, value: pa.Array | None, owners: Int64s, keys: Keys) -> pa.Array:
@@ -132,7 +131,7 @@ def _objects(typed: pa.StructArray, value: pa.Array | None, owners: Int64s, keys
         rows.append(both[rest.owners])
         codes.append(rest.codes)
         ids.append(rest.ids)
-    return _spread(_joined(items, rows, codes, ids, keys, valid), valid)
+    return spread(_joined(items, rows, codes, ids, keys, valid), np.flatnonzero(valid), len(valid))
 
 
 def _joined(
@@ -149,10 +148,3 @@ def _joined(
     every = pa.concat_arrays(items).take(from_numpy(order)) if items else pa.nulls(0, _BYTES)
     counts = np.bincount((np.cumsum(valid) - 1)[of_row], minlength=count).astype(np.int64)
     return objects(every, counts, number[order])
-
-
-def _spread(values: pa.Array, valid: Flags) -> pa.Array:
-    """Values at the rows that have one, NULL at the others."""
-    if valid.all():
-        return values
-    return values.take(array(np.where(valid, np.cumsum(valid) - 1, 0), mask=~valid))

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc
 from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.base.types.nested import has_strict_member, with_values
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.format import has_kind
 from paimon_pyds.format.parquet.conversion import INT96, int96_leaves, timestamp_bytes, with_int96
 from paimon_pyds.format.parquet.footer import MAGIC
 from paimon_pyds.format.parquet.page_index import decode_locations, encode_offset_index
-from paimon_pyds.format.parquet.settings import WriterOptions, file_schema, stored_schema, writer_settings
+from paimon_pyds.format.parquet.settings import WriterOptions, file_schema, sample, stored_schema, writer_settings
 from paimon_pyds.format.parquet.thrift import (
     I16,
     I32,
@@ -34,6 +36,9 @@ from paimon_pyds.format.parquet.thrift import (
     with_checksum,
 )
 from paimon_pyds.storage import FileIO
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.parquet.shredding import Shredding, ShreddingPlan
 
 GROUP_ROWS = 1_000_000
 """A row group's most rows: what is encoded by one thread, and what late materialisation works on."""
@@ -63,9 +68,11 @@ class ParquetWriter:
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         self._path = path
         self._options = WriterOptions.parse(options)
-        self._schema = file_schema(fields)
+        self._schema = self._shredded_schema = file_schema(fields)
         self._stored_schema = stored_schema(self._schema)
         self._int96 = self._stored_schema.types != self._schema.types
+        self._shredding = shredding_of(fields, options)
+        self._shredding_plan: ShreddingPlan | None = None
         self._settings: dict[str, Any] | None = None
         self._gathered = _Gathered(self._schema)
         self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
@@ -81,6 +88,7 @@ class ParquetWriter:
         """See `FileFormat.check_writer`."""
         WriterOptions.parse(options)
         file_schema(fields)
+        shredding_of(fields, options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         batch = checked_rows(batch, self._schema, self._path)
@@ -133,7 +141,7 @@ class ParquetWriter:
         table, raw = self._gathered.table(), self._gathered.bytes
         self._gathered = _Gathered(self._schema)
         if self._settings is None:
-            self._settings = writer_settings(self._options, table)
+            self._settings = self._decide(table)
         if self._threads == 1 or (last and not self._encoding):
             self._append(self._encode(table, raw), raw)
             return
@@ -142,6 +150,15 @@ class ParquetWriter:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "parquet-encode")
         self._encoding.append((self._pool.submit(self._encode, table, raw), raw))
+
+    def _decide(self, first_rows: pa.Table) -> dict[str, Any]:
+        """What all row groups of the file share, by its first rows."""
+        if self._shredding is not None:
+            plan = self._shredding_plan = self._shredding.plan(first_rows)
+            self._shredded_schema = file_schema(plan.stored)
+            self._stored_schema = stored_schema(self._shredded_schema)
+            first_rows = plan.apply(sample(first_rows), self._shredded_schema)
+        return writer_settings(self._options, first_rows)
 
     def _busy(self, raw: int) -> bool:
         """Whether a row group of ``raw`` bytes has to wait for those that are being encoded."""
@@ -153,6 +170,8 @@ class ParquetWriter:
     def _encode(self, table: pa.Table, raw: int) -> _Encoded:
         """A Parquet file in memory that holds these rows, ``raw`` bytes, as its one row group."""
         with_nan = columns_with_nan(table)
+        if self._shredding_plan is not None:
+            table = self._shredding_plan.apply(table, self._shredded_schema)
         if self._int96:
             columns = [
                 pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
@@ -200,6 +219,15 @@ class ParquetWriter:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+def shredding_of(fields: Sequence[DataField], options: Mapping[str, str]) -> Shredding | None:
+    """See `Shredding.parse`."""
+    if not any(has_kind(field.type, Kind.VARIANT) for field in fields):
+        return None
+    from paimon_pyds.format.parquet.shredding import Shredding  # few tables have such columns
+
+    return Shredding.parse(fields, options)
 
 
 def checked_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:

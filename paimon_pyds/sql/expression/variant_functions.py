@@ -16,6 +16,7 @@ from paimon_pyds.base.types import ArrayType, AtomicType, DataType, MapType, Row
 from paimon_pyds.base.types import sql_values as values
 from paimon_pyds.base.types.kinds import STRING_KINDS, Kind
 from paimon_pyds.base.variant import build, nodes
+from paimon_pyds.base.variant.build import spread
 from paimon_pyds.base.variant.encode import InvalidJsonError, metadata_of, parse_json
 from paimon_pyds.base.variant.json_text import decimal_text, to_json
 from paimon_pyds.base.variant.nodes import Nodes, items_of
@@ -59,7 +60,7 @@ class _Cast:
         fitting = values_.basics == wanted
         self._refuse(values_, ~fitting & ~null, type_)
         there = np.flatnonzero(fitting)
-        return _spread(self._nested(values_.pick(there), type_), there, len(values_))
+        return spread(self._nested(values_.pick(there), type_), there, len(values_))
 
     def _nested(self, values_: Nodes, type_: DataType) -> pa.Array:
         match type_:
@@ -76,7 +77,7 @@ class _Cast:
                 members = []
                 for field in fields:
                     found, rows = follow(values_, (field.name,))
-                    members.append(_spread(self._inside(found, field.type), rows, len(values_)))
+                    members.append(spread(self._inside(found, field.type), rows, len(values_)))
                 wanted = arrow_type(type_)
                 return pa.StructArray.from_arrays(members, fields=[f.with_nullable(True) for f in wanted])
         raise ExpressionError(f"a VARIANT can't be cast to {type_text(type_)}")
@@ -160,14 +161,6 @@ def _sql_values(some: Nodes, kind: int, type_: AtomicType) -> pa.Array:
     return array(list(map(str, found)) if kind == nodes.UUID else found, wanted)
 
 
-def _spread(found: pa.Array, rows: Int64s, count: int) -> pa.Array:
-    """Values at some of ``count`` rows, NULL at the others."""
-    places = np.zeros(count, np.int64)
-    missing = np.ones(count, np.bool_)
-    places[rows], missing[rows] = np.arange(len(rows)), False
-    return found.take(array(places, mask=missing))
-
-
 def get(column: pa.Array, path: Path, type_: DataType, zone: str, lenient: bool) -> pa.Array:
     """The parts of values at a path as a type; NULL where nothing is.
     Raises ExpressionError: a value does not fit the type; CorruptFileError."""
@@ -175,8 +168,8 @@ def get(column: pa.Array, path: Path, type_: DataType, zone: str, lenient: bool)
     found, rows = follow(whole, path)
     rows = np.flatnonzero(valid)[rows]
     if type_.kind is not Kind.VARIANT:
-        return _spread(_Cast(zone, lenient).of(found, type_), rows, len(column))
-    parts = _spread(found.bytes_of(), rows, len(column))
+        return spread(_Cast(zone, lenient).of(found, type_), rows, len(column))
+    parts = spread(found.bytes_of(), rows, len(column))
     there = is_true(parts.is_valid())
     metadata = pc.if_else(array(there), pc.struct_field(column, "metadata"), scalar(None, pa.binary()))
     return build.column(parts, metadata, there)
@@ -185,7 +178,7 @@ def get(column: pa.Array, path: Path, type_: DataType, zone: str, lenient: bool)
 def json_of(column: pa.Array, zone: str) -> pa.Array:
     """Values as JSON; NULL for NULL."""
     whole, valid = Nodes.of(column)
-    return _spread(to_json(whole, values.time_zone(zone)).cast(pa.string()), np.flatnonzero(valid), len(column))
+    return spread(to_json(whole, values.time_zone(zone)).cast(pa.string()), np.flatnonzero(valid), len(column))
 
 
 def of_atoms(given: pa.Array) -> pa.Array:
