@@ -70,6 +70,11 @@ FEATURES = (
             "`append`, `update`, `merge`, `delete` by deletion vectors, and `compact`, which leaves BLOB files as "
             "they are, and deleted rows in their places; `delete` without deletion vectors is refused",
             "1.3"),
+    Feature("format-tables", "[format tables](catalogs.md#format-tables) (`type=format-table`): directories of "
+            "Parquet, ORC, CSV, JSON or text",
+            "yes; what parsers of CSV take for different values is refused, and so are partitions that a catalog keeps "
+            "(`metastore.partitioned-table`), BYTES and instants in CSV and JSON, MAPs in JSON, and streams", "refused",
+            "0.9; text 1.3"),
     Feature("object-tables", "`type=object-table`, `lance-table`, `iceberg-table`", "refused", "refused",
             "1.0; the latter 1.3", ("type",)),
     # -------------------------------------------------------------------------------------------------------- formats

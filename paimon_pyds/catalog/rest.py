@@ -7,6 +7,7 @@ written there as anywhere else. External tables commit by their file system, as 
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Mapping
@@ -28,7 +29,9 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from paimon_pyds.metadata.directory_store import DirectoryStore
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
+from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, parse_schema
 from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.ops.ddl.create import TableDefinition, table_schema
 from paimon_pyds.storage import (
@@ -46,7 +49,8 @@ _OWN = ("uri", "warehouse", "token", "token.provider", "prefix", "data-token.ena
 _TABLE_DEFAULT = "table-default."
 _PREFIXES = ("dlf.", "header.", _TABLE_DEFAULT)
 _OSS_ENDPOINT = "dlf.oss-endpoint"
-_KINDS = ("table", "materialized-table")
+_FORMAT_TABLE = "format-table"
+_KINDS = ("table", "materialized-table", _FORMAT_TABLE)
 
 
 class RestBackend:
@@ -110,6 +114,11 @@ class RestBackend:
             path = normalise_location(path)
         else:
             io, path = open_file_io(path, {**options_of_store(path, self._options), **self._storage})
+        schema = self._client.member(described, "schema", dict) or {}
+        if self._client.texts(schema, "options").get("type") == _FORMAT_TABLE:
+            given = {"version": CURRENT_SCHEMA_VERSION, "id": described.get("schemaId"), "highestFieldId": 0}
+            data = json.dumps({**given, **schema}).encode()
+            return DirectoryStore(io, path, parse_schema(data, path)).for_branch(identifier.branch or MAIN_BRANCH)
         external_paths, local_cache = ExternalPaths.of(self._storage), cache_of(self._storage)
         store = TableStore(io, path, external=external_paths, publisher=publisher, local_cache=local_cache)
         return store.for_branch(identifier.branch or MAIN_BRANCH)
@@ -165,7 +174,8 @@ class RestBackend:
         schema = self._client.member(answer, "schema", dict) or {}
         kind = self._client.texts(schema, "options").get("type", "table")
         if kind not in _KINDS:
-            raise UnsupportedError(f"{identifier} is of the type {kind!r:.40}, no Paimon table", path=answer["path"])
+            told = f"{identifier} is of the type {kind!r:.40}, no Paimon table"
+            raise UnsupportedError(told, path=answer["path"], feature="object-tables")
         return answer
 
     def _database(self, name: str) -> str:

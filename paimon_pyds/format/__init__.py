@@ -433,6 +433,12 @@ _ELSEWHERE = {
 }
 """What reads data files of other formats, or writes those that are only read here."""
 _READ_ONLY = {"row": FileFormat("row", "row.reader.RowReader", "row.reader.NoWriter")}
+_LINES = {
+    name: FileFormat(name, f"lines.{place}", "row.reader.NoWriter")
+    for name, place in (("csv", "csv.CsvReader"), ("json", "json.JsonReader"), ("text", "reader.TextReader"))
+}
+_SUFFIXES = {"txt": "text", "jsonl": "json"}
+_PACKED = (".gz", ".bz2", ".zst")
 
 
 def by_name(name: str) -> FileFormat:
@@ -461,6 +467,14 @@ def by_path(path: str) -> FileFormat:
         return by_name(suffix)
     except UnsupportedError as error:
         raise UnsupportedError(error.message, path=path, hint=error.hint, feature=error.feature) from None
+
+
+def of_directory(path: str) -> FileFormat:
+    """The format of a file of a format table, which may be one of lines, by its suffix. Raises UnsupportedError."""
+    plain = next((path[: -len(end)] for end in _PACKED if path.lower().endswith(end)), path)
+    suffix = plain.rpartition(".")[2].lower()
+    found = _LINES.get(_SUFFIXES.get(suffix, suffix))
+    return by_path(path) if found is None else found
 
 
 def traits_of(name: str) -> FormatTraits:

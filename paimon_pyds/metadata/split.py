@@ -497,13 +497,20 @@ class ReadSpec:
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file needs besides its path and size."""
-        columns = self._columns_in(file) if file.path.endswith(".row") else None
+        columns = self._columns_in(file) if file.path.endswith(".row") or self.of_directory else None
         return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole, self.batch_bytes, columns)
+
+    @property
+    def of_directory(self) -> bool:
+        """Whether the table is a directory of files, without manifests: a format table."""
+        return (self.options or {}).get("type") == "format-table"
 
     def _columns_in(self, file: PlannedFile) -> tuple[DataField, ...] | None:
         """All columns that a file has, in its order; None where that is not known."""
         if file.run is not None or file.is_part:
             return None
+        if self.of_directory:
+            return tuple(field for field in self.schemas[file.schema_id] if field not in self.partition_fields)
         known = {field.name: field for field in stored_fields(self.schemas[file.schema_id])} | dict(METADATA_FIELDS)
         names = [f.name for f in self.schemas[file.schema_id]] if file.write_cols is None else file.write_cols
         return tuple(known[name] for name in names) if all(name in known for name in names) else None

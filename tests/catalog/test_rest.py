@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import shutil
 import socket
 import threading
 import time
@@ -24,6 +25,7 @@ from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature, Request
 from paimon_pyds.catalog.rest_client import RestClient
 from paimon_pyds.errors import (
     AlreadyExistsError,
+    BranchNotFoundError,
     CommitOutcomeUnknownError,
     DatabaseNotFoundError,
     NotFoundError,
@@ -112,11 +114,27 @@ def test_options_that_the_server_gives_to_new_tables(catalog: Catalog, server: R
     }  # fmt: skip
 
 
-def test_tables_of_other_formats_are_refused(catalog: Catalog, server: RestCatalogServer) -> None:
+def test_tables_of_other_kinds_are_refused(catalog: Catalog, server: RestCatalogServer) -> None:
     catalog.create_table("shop.t", SCHEMA)
-    server.databases["shop"]["t"]["schema"] |= {"options": {"type": "format-table"}}
-    with pytest.raises(UnsupportedError, match=r"shop\.t is of the type 'format-table'"):
+    server.databases["shop"]["t"]["schema"] |= {"options": {"type": "object-table"}}
+    with pytest.raises(UnsupportedError, match=r"shop\.t is of the type 'object-table'") as caught:
         catalog.table("shop.t")
+    assert caught.value.feature == "object-tables"
+
+
+def test_format_tables_are_read(catalog: Catalog, server: RestCatalogServer) -> None:
+    path = Path(catalog.create_table("shop.t", SCHEMA).path)
+    shutil.rmtree(path / "schema")
+    server.databases["shop"]["t"]["schema"] |= {"options": {"type": "format-table", "file.format": "csv"}}
+    table = catalog.table("shop.t")
+    assert (table.count(), table.schema.field_names, table.snapshots.latest()) == (0, ("id", "name"), None)
+    (path / "schema").mkdir()  # a directory as others here
+    (path / "schema" / "a.csv").write_text("1,x\n2,y\n")
+    assert ids_of(pickle.loads(pickle.dumps(catalog.table("shop.t")))) == [1, 2]
+    with pytest.raises(UnsupportedError, match="type=format-table can't be written"):
+        table.append(rows(0))
+    with pytest.raises(BranchNotFoundError):
+        catalog.table("shop.t$branch_b")
 
 
 def test_databases_and_tables_come_and_go(catalog: Catalog) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from support.format_tables import format_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
@@ -30,6 +31,16 @@ def test_the_table_by_warehouse_and_name(spark, six):
     warehouse = str(Path(six.path).parents[1])
     assert spark.read.format("paimon").options(warehouse=warehouse, table="db.t").load().count() == 6
     assert spark.read.format("paimon").options(warehouse=warehouse, database="db", table="t").load().count() == 6
+
+
+def test_a_format_table(frames, tmp_path):
+    table = format_table(tmp_path / "t", "id INT, d DATE, p STRING", "csv", ["p"])
+    for p, ids in (("x", (1, 2)), ("y", (3,))):
+        (tmp_path / "t" / f"p={p}").mkdir()
+        (tmp_path / "t" / f"p={p}" / "a.csv").write_text("".join(f"{i},2020-01-0{i}\n" for i in ids))
+    assert frames.load(table.path).count() == 3
+    frame = frames.load(table.path, filter="p = 'x' AND d > '2020-01-01'")
+    assert [tuple(map(str, row)) for row in frames.rows(frame)] == [("2", "2020-01-02", "x")]
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,8 @@ CASES = [
          "newest state"),
     Case("data-evolution", "read", _updated, _diff, "with scan()"),
     Case("data-evolution", "write", _updated, lambda t: t.delete("id = 3"), "deletion-vectors.enabled = true"),
+    Case("format-tables", "read", _set(type="format-table"), lambda t: next(iter(t.follow())), "scan it"),
+    Case("format-tables", "write", _set(type="format-table"), _append, "its own engine"),
     *(Case("object-tables", cell, _set(type=f"{kind}-table"), run, "what works: table") for kind in
       ("object", "lance", "iceberg") for cell, run in (("read", _read), ("write", _append))),
     Case("orc", "write", _made("id INT NOT NULL, v INT, w TIMESTAMP(3)", file__format="orc"),

@@ -47,7 +47,7 @@ _EXTERNAL = "writing data files outside the table is not supported; reading them
 
 _TABLE = (
     _r("type", _E, "table", "kind of table", "other kinds have another layout", choices=_TYPES,
-       accepted=("materialized-table",), immutable=True),
+       accepted=("materialized-table", "format-table"), immutable=True),
     _i("path", _S, None, "location, as a catalog keeps it", "the location is what the table was opened with"),
     _i("owner", _S, None, "owner, as a catalog keeps it", "access is what the storage grants"),
     _i("primary-key", _S, None, "primary key, as SQL properties give it", "the schema holds the key", immutable=True),
@@ -204,6 +204,7 @@ _SCAN = (
     _i("file-reader-async-threshold", _M, "10 mb", "files read ahead", _TUNING),
     _h("table-read.sequence-number.enabled", _B, "false", "add _SEQUENCE_NUMBER to audit_log and binlog"),
     _r("key-value.sequence_number.enabled", _B, "false", "add _SEQUENCE_NUMBER to rows", "not supported"),
+    _h("format-table.partition-path-only-value", _B, "false", "directories of a format table without partition names"),
     _i("format-table.scan.list-parallelism", _N, "64", "listing of format tables", "only for format tables"),
 )  # fmt: skip
 

@@ -226,11 +226,11 @@ def check_writable(
                 feature="blob" if refused == "BLOB" else "unknown-types",
             )
     typed = TableOptions(merged)
-    if typed.get("type") != "table":
+    if (kind := typed.get("type")) != "table":
         raise UnsupportedError(
-            f"a table with type={typed['type']} can't be written",
+            f"a table with type={kind} can't be written",
             hint="its own engine fills it",
-            feature="object-tables",
+            feature="format-tables" if kind == "format-table" else "object-tables",
         )
     zoned = zoned_partitions(schema)
     if zoned:

@@ -130,7 +130,7 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
         opened = partial(open_data_file, spec, values, counters) if file.schema_id == IN_FILE else None
         yield RowIdReader(file, opened)
         return
-    format_ = formats.by_path(file.path)
+    format_ = (formats.of_directory if spec.of_directory else formats.by_path)(file.path)
     try:
         reader = format_.open_reader(spec.io, file.path, file.size, counters, spec.hints(file))
         try:

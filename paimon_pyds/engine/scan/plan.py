@@ -135,6 +135,10 @@ class Planner:
 
     def _plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
+        if options.get("type") == "format-table":
+            from paimon_pyds.engine.scan.directory import directory_plan  # few tables are
+
+            return directory_plan(self)
         entries = self.entries()
         for step in steps_of(self):
             entries = step(entries, self)

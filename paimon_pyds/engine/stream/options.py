@@ -76,6 +76,10 @@ def check_streams(schema: TableSchema, options: TableOptions) -> None:
 
     (Source: Java Paimon 1.4, classes TableScanUtils and SchemaValidation.)
     """
+    if options.get("type") == "format-table":
+        raise UnsupportedError(
+            "a format table has no snapshots that a stream could follow", hint="scan it", feature="format-tables"
+        )
     producer, engine = options.get("changelog-producer"), options.get("merge-engine")
     if not schema.primary_keys:
         if options.get("streaming-read-overwrite"):

@@ -296,7 +296,7 @@ def _pages(live: LiveRows, reader: FormatReader) -> PagePlan:
         return PagePlan(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
     if not isinstance(reader, PlansGroups):
         used = sum(not selection.window(*g).is_none for g in reader.groups())
-        unit = formats.by_path(file.path).traits.group
+        unit = formats.traits_of(file.path).group
         return PagePlan(rows, used, groups, file.size, file.size, choice=unit, why="the whole file at most")
     if live.matches_all:
         return _page_plan(list(reader.plan(reading.output.file_fields, selection)), rows, groups, False)

@@ -1,0 +1,1 @@
+"""Files of lines, as format tables have them: `reader` cuts and counts lines, `csv` and `json` parse them."""
