@@ -108,11 +108,12 @@ FEATURES = (
             "yes, [shredded](types.md#values-of-variant) as `variant.shreddingSchema` says or "
             "`variant.inferShreddingSchema` finds; parts of types that VARIANT has not are refused, and so are other "
             "file formats", "1.1; shredded 1.4"),
-    Feature("blob", "BLOB, `ARRAY<BLOB>`, `MAP<…, BLOB>` columns (`.blob` files)",
-            "yes, as bytes or descriptors; references in data files (`blob-descriptor-field`, tables with a primary "
-            "key) as descriptors, as bytes they are refused, and so is `blob-view-field`",
-            "in tables of data evolution; `blob-descriptor-field` and tables with a primary key are refused",
-            "1.4; nested 2.0", ("blob-descriptor-field", "blob-view-field")),
+    Feature("blob", "BLOB, `ARRAY<BLOB>`, `MAP<…, BLOB>` columns, in `.blob` files or as references "
+            "(`blob-descriptor-field`, tables with a primary key)",
+            "yes, as bytes or descriptors; references in arrays and maps as descriptors, as bytes they are refused, "
+            "and so is `blob-view-field`",
+            "in tables of data evolution, `blob-descriptor-field` too; tables with a primary key are refused",
+            "1.4; nested 2.0", ("blob-view-field",)),
     Feature("vector", "VECTOR columns, in data files or in files of their own (`vector.file.format`)", "yes",
             "yes; own files as Parquet or Avro, others are refused, and so are updates of them after columns were "
             "added or renamed, until `compact(full=True)`. ORC files with vectors are not read by Java 2.1", "1.4"),

@@ -33,7 +33,7 @@ from paimon_pyds.base.progress import counted, current
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import decode_column
 from paimon_pyds.base.types import DataType, scalar_to_internal
-from paimon_pyds.base.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
+from paimon_pyds.base.types.kinds import FLOAT_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
@@ -363,7 +363,7 @@ class RowStatistics:
             return None
         i = self.names.index(column.name)
         nulls = _element(self.null_counts, i)
-        if self.types[i].kind in NESTED_KINDS:  # never has bounds, but may have its NULLs counted
+        if self.types[i].kind in UNORDERED_KINDS:  # never has bounds, but may have its NULLs counted
             none = pa.nulls(len(self.row_counts))
             return ColumnStats(min=none, max=none, null_count=nulls, row_count=self.row_counts)
         low = decode_column(self.minimum, self.types, i, arity=True)

@@ -456,6 +456,14 @@ def _unpickled(*values: Any) -> Files:
     return Files(_files_of(*values))
 
 
+class BlobReferences(NamedTuple):
+    """Columns whose data files have references to BLOBs, and the table and the directories that may hold these."""
+
+    columns: frozenset[str]
+    root: str
+    external: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
     """What all splits of a plan have in common.
@@ -487,6 +495,8 @@ class ReadSpec:
     """Bytes of a file up to which it is read by one request, whatever is wanted of it."""
     batch_bytes: int = BATCH_BYTES
     """Bytes of a batch at most, about, where ``read_ahead`` is None."""
+    references: BlobReferences | None = None
+    """Of which columns the bytes are given in place of references to them."""
 
     def __repr__(self) -> str:
         from paimon_pyds.sql.predicate.to_sql import to_sql  # no plan of a new process needs it

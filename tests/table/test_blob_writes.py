@@ -188,7 +188,8 @@ def test_what_tables_may_have_blobs(tmp_path: Path) -> None:
         ("b BLOB", {"options": OPTIONS}, SchemaError),
         ("id INT, b ROW<c BLOB>", {"options": OPTIONS}, UnsupportedError),
         ("id INT, b ARRAY<ARRAY<BLOB>>", {"options": OPTIONS}, UnsupportedError),
-        ("id INT, b BLOB", {"options": {**OPTIONS, "blob-descriptor-field": "b"}}, UnsupportedError),
+        ("id INT, b ARRAY<BLOB>", {"options": {**OPTIONS, "blob-descriptor-field": "b"}}, UnsupportedError),
+        ("id INT, b BLOB", {"options": {"blob-descriptor-field": "b"}}, UnsupportedError),
     ):
         with pytest.raises(error):
             pp.Table.create(tmp_path / "t", columns, **how)  # type: ignore[arg-type]

@@ -169,7 +169,6 @@ CASES = [
     Case("variant", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v VARIANT", options={"file.format": "orc"}), "file.format=parquet"),
     Case("blob", "read", _set(blob_view_field="v"), _read, "Java Paimon"),
-    Case("blob", "write", _set(blob_descriptor_field="v"), _append, "Java Paimon"),
     Case("blob", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT NOT NULL, b BLOB", primary_key="id"), "without a primary key"),
     Case("vector", "write", lambda path: path / "t", lambda path: pp.Table.create(

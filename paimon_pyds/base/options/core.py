@@ -38,7 +38,6 @@ _NO_ROWS = (
     "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
     "maintenance.remove_orphan_files and maintenance.verify work here"
 )
-_NO_BLOBS = "write its rows with Java Paimon or pypaimon"
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"
 _NO_COMPACT = "writes of append tables are not followed by a compaction, and all others wait for theirs"
@@ -127,8 +126,8 @@ _FILES = (
     _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "share of rows for parts of earlier files", _PER_FILE),
     _h("blob-field", _S, None, "columns stored in blob files; all BLOB columns that no other option names are",
        immutable=True),
-    _r("blob-descriptor-field", _S, None, "columns of blob descriptors", "such columns are read only", immutable=True,
-       fallbacks=("blob.stored-descriptor-fields",), scope=_W, remedy=_NO_BLOBS),
+    _h("blob-descriptor-field", _S, None, "columns whose data files hold descriptors of blobs that are elsewhere",
+       immutable=True, fallbacks=("blob.stored-descriptor-fields",)),
     _i("blob-external-storage-field", _S, None, "columns stored outside the table", "blobs are written in the table",
        immutable=True),
     _i("blob-external-storage-path", _S, None, "the directory of these", "blobs are written in the table",

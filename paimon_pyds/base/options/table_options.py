@@ -188,18 +188,26 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
 
 
+def holds_descriptors(field: DataField, options: Mapping[str, str]) -> bool:
+    """Whether data files have descriptors of a column's BLOBs, which are elsewhere."""
+    return field.name in comma_separated(str(TableOptions(options).get("blob-descriptor-field") or ""))
+
+
+def is_apart_blob(field: DataField, schema: SchemaLike, options: Mapping[str, str]) -> bool:
+    """Whether a column is a BLOB, or an ARRAY or MAP of them, in files of its own."""
+    return not holds_descriptors(field, options) and blob_is_written(field, schema, options)
+
+
 def blob_is_written(field: DataField, schema: SchemaLike, options: Mapping[str, str]) -> bool:
-    """Whether a column is a BLOB, or an ARRAY or MAP of them, that can be written into files of its own."""
-    typed = TableOptions(options)
-    if schema.primary_keys or field.name in schema.partition_keys or not typed.get("data-evolution.enabled"):
-        return False
-    if field.name in comma_separated(str(typed.get("blob-descriptor-field") or "")):
+    """Whether a column is a BLOB, or an ARRAY or MAP of them, that can be written."""
+    evolves = TableOptions(options).get("data-evolution.enabled")
+    if schema.primary_keys or field.name in schema.partition_keys or not evolves:
         return False
     match field.type:
         case ArrayType(element=element):
-            return element.kind is TypeKind.BLOB
+            return element.kind is TypeKind.BLOB and not holds_descriptors(field, options)
         case MapType(key=key, value=value):
-            return value.kind is TypeKind.BLOB and key.refused() is None
+            return value.kind is TypeKind.BLOB and key.refused() is None and not holds_descriptors(field, options)
     return field.type.kind is TypeKind.BLOB
 
 

@@ -213,6 +213,7 @@ def _plan(store: TableStore, options: CompactOptions) -> _Plan:
         fields=context.without(context.blob_fields).layout.table,
         options=context.options,
         zone=zone_given(context.dynamic_options),
+        stored_blobs=True,
     )
     plan = plan_scan(store, request)
     spec = replace(plan.spec, predicate=Const.TRUE, filter_fields=())

@@ -80,6 +80,14 @@ class _Section:
 
     def rows(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The surviving rows."""
+        rows = self._stored(batch_rows, limit)
+        if self.spec.references is None:
+            return rows
+        from paimon_pyds.engine.read.referenced_blobs import with_bytes  # few tables have such
+
+        return with_bytes(self.spec, self.spec.references, rows)
+
+    def _stored(self, batch_rows: int, limit: int | None) -> Iterator[pa.RecordBatch]:
         if self.live is not None:
             self.live.spec = self.spec
             return read_live(self.live, batch_rows, limit)

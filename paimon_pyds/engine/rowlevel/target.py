@@ -307,6 +307,7 @@ class RowTarget:
                 options=self.options,
                 metadata_columns=(ROW_INDEX,),
                 zone=zone_given(self.given),
+                stored_blobs=True,
             ),
             (),
         )

@@ -31,7 +31,7 @@ from paimon_pyds.engine.scan.planned_files import (
     renewed_files,
 )
 from paimon_pyds.engine.scan.prune import EmbeddedAnswers, clocked
-from paimon_pyds.engine.scan.request import ScanRequest, check_blobs, nulls_of_blobs
+from paimon_pyds.engine.scan.request import ScanRequest, blob_references, nulls_of_blobs
 from paimon_pyds.engine.scan.result import BucketSkew, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.engine.scan.steps import PARTITIONS, buckets_of, keys_of, statistics_of, steps_of
 from paimon_pyds.engine.scan.travel import Additions, Difference
@@ -163,7 +163,6 @@ class Planner:
         schemas = {id_: self.fields_of(id_) for id_ in _schema_ids(files)}
         names = {field.name for field in request.fields}
         numbered = any(field.name in names and field in request.fields for field in KEY_VALUE_FIELDS)
-        check_blobs(self.schema, request.fields, request.options)
         return ReadSpec(
             io=self.store.io,
             schemas=with_key_values(schemas) if numbered else schemas,
@@ -175,6 +174,7 @@ class Planner:
             options=without_secrets(dict(request.options)),
             use_index=request.options.get("file-index.read.enabled"),
             zone=request.zone,
+            references=blob_references(self.store, request),
             merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files.made) else None,
         )
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.base.options import TableOptions, blob_is_written
-from paimon_pyds.base.options.option import comma_separated
+from paimon_pyds.base.options import TableOptions, is_apart_blob
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.base.types.nulls import as_nulls
 from paimon_pyds.engine.scan.travel import Incremental, TableState
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import has_kind
+from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.row_ids import condition_fields
+from paimon_pyds.metadata.split import BlobReferences
 from paimon_pyds.sql.predicate.tree import Predicate, root_columns
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.schema import TableSchema
+    from paimon_pyds.metadata.store import TableStore
     from paimon_pyds.sql.text.order import TopN
 
 
@@ -34,6 +36,7 @@ class ScanRequest:
         partitions: read only these (arity + BinaryRow), of those that the predicate keeps; None for all of them.
         zone: the time zone of casts of columns that were given another type; None refuses those that depend on one.
         explain: note which step left out which file, and what indexes said.
+        stored_blobs: references to BLOBs stay what data files have, as these are written again.
     """
 
     state: TableState
@@ -50,6 +53,7 @@ class ScanRequest:
     partitions: frozenset[bytes] | None = None
     zone: str | None = None
     explain: bool = False
+    stored_blobs: bool = False
 
     @property
     def filter_fields(self) -> tuple[DataField, ...]:
@@ -68,23 +72,31 @@ class ScanRequest:
         return rows if self.row_limit is None else min(rows, self.row_limit)
 
 
-def check_blobs(schema: TableSchema, fields: Sequence[DataField], options: TableOptions) -> None:
-    """Refuse the bytes of BLOB columns of which data files hold references.
-    Raises UnsupportedError."""
-    if options.get("blob-as-descriptor"):
-        return
-    referring = comma_separated(str(options.get("blob-descriptor-field") or ""))
-    for field in fields:
-        if has_kind(field.type, Kind.BLOB) and (schema.primary_keys or field.name in referring):
+def blob_references(store: TableStore, request: ScanRequest) -> BlobReferences | None:
+    """Of which columns the bytes are fetched that references stand for, and from where.
+
+    Raises UnsupportedError: references to BLOBs in arrays or maps.
+    """
+    schema, options = request.state.schema, request.options
+    if request.stored_blobs or options.get("blob-as-descriptor"):
+        return None
+    of_options = dict(options)
+    names = [f.name for f in request.fields if has_kind(f.type, Kind.BLOB) and not is_apart_blob(f, schema, of_options)]
+    for field in request.fields:
+        if field.name in names and field.type.kind is not Kind.BLOB:
             raise UnsupportedError(
-                f"column {field.name} holds references to BLOBs, whose bytes a scan does not fetch",
+                f"column {field.name} has references to BLOBs in {field.type}, whose bytes a scan does not fetch",
                 hint="read it with options={'blob-as-descriptor': 'true'}, and each value by scan.blob(value)",
                 feature="blob",
             )
+    if not names:
+        return None
+    outside = file_paths(store, schema.options, outside=True).external_roots
+    return BlobReferences(frozenset(names), store.root, tuple(outside))
 
 
 def nulls_of_blobs(fields: Sequence[DataField], schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
     """The columns of a filter: of BLOBs in files of their own the NULLs alone are read."""
     return tuple(
-        as_nulls(f) if has_kind(f.type, Kind.BLOB) and blob_is_written(f, schema, dict(options)) else f for f in fields
+        as_nulls(f) if has_kind(f.type, Kind.BLOB) and is_apart_blob(f, schema, dict(options)) else f for f in fields
     )

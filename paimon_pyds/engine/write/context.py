@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.options import TableOptions, blob_is_written
+from paimon_pyds.base.options import TableOptions, blob_is_written, holds_descriptors
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import names_text, one_line
-from paimon_pyds.base.types import DataField, Kind
+from paimon_pyds.base.types import AtomicType, DataField, Kind
 from paimon_pyds.engine.write.conform import Conformer, without_defaults
 from paimon_pyds.engine.write.missing_columns import choice
 from paimon_pyds.errors import OptionError, UnsupportedError
@@ -45,17 +45,21 @@ class RowLayout:
         leading: columns that the bucket writer puts before the table's (keys, sequence numbers and row kinds); they
             have no part in the statistics of values.
         partial: ``table`` are some of the table's columns.
+        references: the names of BLOB columns of which files have descriptors, as bytes.
     """
 
     table: tuple[DataField, ...]
     trailing: tuple[DataField, ...] = ()
     leading: tuple[DataField, ...] = ()
     partial: bool = False
+    references: frozenset[str] = frozenset()
 
     @property
     def values(self) -> tuple[DataField, ...]:
         """The columns that statistics and file indexes are made of."""
-        return (*self.table, *self.trailing)
+        if not self.references:
+            return (*self.table, *self.trailing)
+        return (*(replace(f, type=_BYTES) if f.name in self.references else f for f in self.table), *self.trailing)
 
     @property
     def physical(self) -> tuple[DataField, ...]:
@@ -73,6 +77,7 @@ class RowLayout:
         return tuple(field.name for field in self.values) if self.trailing or self.partial else None
 
 
+_BYTES = AtomicType(Kind.VARBINARY, length=2**31 - 1)
 _APPEND_TARGET_SIZE = 256 << 20
 """Bytes of a data file of an append table: Java's default of target-file-size."""
 _KEYS_TARGET_SIZE = 128 << 20
@@ -188,10 +193,14 @@ class WriteContext:
     @cached_property
     def layout(self) -> RowLayout:
         """The columns of the data files."""
-        if self.columns is not None:
+        if self.columns is None:
+            found = row_layout(self.schema, self.options, existing_rows=self.existing_rows)
+        else:
             fields = without_defaults(field for field in self.schema.fields if field.name in self.columns)
-            return RowLayout(fields, partial=True)
-        return row_layout(self.schema, self.options, existing_rows=self.existing_rows)
+            found = RowLayout(fields, partial=True)
+        blobs = (field for field in found.table if field.type.kind is Kind.BLOB)
+        names = frozenset(field.name for field in blobs if holds_descriptors(field, self.raw_options))
+        return replace(found, references=names) if names else found
 
     @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
@@ -213,7 +222,8 @@ class WriteContext:
     @cached_property
     def blob_fields(self) -> tuple[DataField, ...]:
         """The columns that are written into ``.blob`` files."""
-        return tuple(field for field in self.layout.table if has_kind(field.type, Kind.BLOB))
+        layout = self.layout
+        return tuple(f for f in layout.table if has_kind(f.type, Kind.BLOB) and f.name not in layout.references)
 
     @cached_property
     def vector_fields(self) -> tuple[DataField, ...]:
@@ -316,10 +326,11 @@ class WriteContext:
     def stats_modes(self) -> Sequence[str]:
         """The statistics mode of each column that rows come with."""
         layout = self.layout
-        if layout.partial:
-            modes = zip(self.schema.fields, stats_modes(self.schema.fields, self.raw_options), strict=True)
-            return [mode for field, mode in modes if field.name in (self.columns or ())]
-        return (*stats_modes(layout.table, self.raw_options), *("none" for _ in layout.trailing))
+        fields = self.schema.fields if layout.partial else layout.table
+        modes = zip(fields, stats_modes(fields, self.raw_options), strict=True)
+        names = {field.name for field in layout.table}
+        own = ("none" if field.name in layout.references else mode for field, mode in modes if field.name in names)
+        return (*own, *("none" for _ in layout.trailing))
 
 
 _UNBOUNDED = 2**63 - 1

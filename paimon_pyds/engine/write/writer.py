@@ -379,7 +379,8 @@ class TableWriter:
 def _small_files(context: WriteContext, numbers: SequenceNumbers | None, rows: int) -> SmallFilesWriter | None:
     """A writer of small files; None where the rows of each bucket need one of their own."""
     if numbers is None:
-        own_writers = context.clusters_rows or context.layout.trailing or context.apart_fields
+        layout = context.layout
+        own_writers = context.clusters_rows or layout.trailing or layout.references or context.apart_fields
         return None if own_writers else SmallFilesWriter(context, AppendedRows(), rows)
     own = context.at_level(0)
     if context.options.get("changelog-producer") == "input" or keys_lose_blanks(own):

@@ -12,7 +12,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from paimon_pyds.errors import CorruptFileError
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError, SchemaError
 
 _DESCRIPTOR = struct.pack("<q", 0x424C4F4244455343)
 _VIEW = struct.pack("<q", 0x424C4F4256494557)
@@ -60,6 +62,18 @@ def decode_descriptor(value: bytes | memoryview) -> BlobDescriptor:
     if offset < 0 or length < -1:
         raise CorruptFileError(f"a descriptor of {length} bytes from {offset} on", field="offset")
     return BlobDescriptor(uri, offset, length)
+
+
+def check_descriptors(name: str, values: pa.Array) -> None:
+    """Raises SchemaError where a value of a column is something else than a descriptor or NULL."""
+    for value in values.drop_null().to_pylist():
+        try:
+            decode_descriptor(value)
+        except CorruptFileError as error:
+            raise SchemaError(
+                f"column {name!r} takes descriptors of BLOBs (blob-descriptor-field): {error.message}",
+                hint="scans give them with options={'blob-as-descriptor': 'true'}",
+            ) from error
 
 
 def encode_view(view: BlobView) -> bytes:

@@ -140,7 +140,6 @@ REFUSED_FOR_READING = [
 REFUSED_FOR_WRITING = [
     ("data-file.external-paths.strategy", "round-robin"), ("commit.callbacks", "com.x.Y"),
     ("metadata.iceberg.storage", "table-location"), ("commit.strict-mode.last-safe-snapshot", "3"), ("bucket", "-2"),
-    ("blob.stored-descriptor-fields", "c0"),
     ("bucket", "0"), ("file-index.lucene.columns", "c0"), ("type", "materialized-table"),
 ]  # fmt: skip
 

@@ -1,0 +1,78 @@
+"""The bytes of BLOBs in place of the references to them that data files have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import array
+from paimon_pyds.format.blob.references import decode_descriptor
+from paimon_pyds.metadata.paths import named_file
+from paimon_pyds.metadata.split import BlobReferences, ReadSpec
+from paimon_pyds.storage import FileIO, check_range
+
+
+class _Place(NamedTuple):
+    path: str
+    offset: int
+    length: int
+
+
+def with_bytes(
+    spec: ReadSpec, references: BlobReferences, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The batches with bytes in the columns of ``references``, cut so that each has bounded bytes, one row at least.
+
+    Raises:
+        CorruptFileError: a value is no reference, or its file ends before the BLOB does.
+        SecurityError: a file is in a directory that is not allowed.
+        MissingFileError, StorageError: a file is gone, or can't be read.
+    """
+    numbers = [n for n, field in enumerate(spec.fields) if field.name in references.columns]
+    sizes = cache(spec.io.size)
+
+    @cache
+    def path_of(uri: str) -> str:
+        return named_file(references.root, uri, references.external)
+
+    def place(value: bytes | None) -> _Place | None:
+        if value is None:
+            return None
+        uri, offset, length = decode_descriptor(value)
+        path = path_of(uri)
+        length = max(0, sizes(path) - offset) if length < 0 else length
+        check_range(path, offset, length, sizes(path))
+        return _Place(path, offset, length)
+
+    for batch in batches:
+        places = {number: [place(value) for value in batch.column(number).to_pylist()] for number in numbers}
+        lengths = np.zeros(batch.num_rows, np.int64)
+        for column in places.values():
+            lengths += [0 if each is None else each.length for each in column]
+        ends, start = np.cumsum(lengths), 0
+        while start < batch.num_rows:
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + spec.batch_bytes, "right")))
+            part = batch.slice(start, stop - start)
+            for number, column in places.items():
+                values = array(_fetched(spec.io, column[start:stop]), pa.large_binary())
+                part = part.set_column(number, part.schema.field(number), values)
+            yield part
+            start = stop
+
+
+def _fetched(io: FileIO, places: Sequence[_Place | None]) -> list[bytes | None]:
+    found: list[bytes | None] = [None if place is None else b"" for place in places]
+    of_path: dict[str, list[int]] = {}
+    for number, place in enumerate(places):
+        if place is not None and place.length:
+            of_path.setdefault(place.path, []).append(number)
+    for path, numbers in of_path.items():
+        ranges = [(place.offset, place.length) for place in (places[n] for n in numbers) if place is not None]
+        for number, data in zip(numbers, io.read_ranges(path, ranges), strict=True):
+            found[number] = data
+    return found
