@@ -25,6 +25,7 @@ from benchmarks import (
     cases_small,
     cases_stores,
     cases_streams,
+    cases_variant,
     files100k,
 )
 from benchmarks.data import batches
@@ -222,6 +223,9 @@ class Bench:
 
     def evolution(self) -> None:
         cases_evolution.section(self)
+
+    def variant(self) -> None:
+        cases_variant.section(self)
 
     def blobs(self) -> None:
         cases_blobs.section(self)

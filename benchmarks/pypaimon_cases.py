@@ -66,8 +66,27 @@ def evolution_read(path: str) -> dict[str, Any]:
     return {"seconds": min(seconds for seconds, _ in found), "rows": found[0][1]}
 
 
+def variant_filter(path: str) -> dict[str, Any]:
+    """The rows of a table whose VARIANT values have some member: all values are decoded."""
+    from pypaimon.data.generic_variant import GenericVariant
+
+    catalog, name = _table(path)
+
+    def query() -> int:
+        builder = catalog.get_table(name).new_read_builder()
+        events = builder.new_read().to_arrow(builder.new_scan().plan().splits())["event"].to_pylist()
+        values = (GenericVariant.from_arrow_struct(event).to_python() for event in events)
+        return sum(value["kind"] == "kind 7" for value in values)
+
+    seconds, rows = computed(query)
+    return {"seconds": seconds, "rows": rows}
+
+
 def main() -> None:
-    cases = {"keys_write": keys_write, "keys_merged": keys_merged, "evolution_read": evolution_read}
+    cases = {
+        "keys_write": keys_write, "keys_merged": keys_merged, "evolution_read": evolution_read,
+        "variant_filter": variant_filter,
+    }  # fmt: skip
     result = cases[sys.argv[1]](**json.loads(sys.argv[2]))
     print(json.dumps({**result, "peak_mib": peak_mib()}))
 

@@ -19,6 +19,7 @@ from benchmarks import (
     cases_small,
     cases_stores,
     cases_streams,
+    cases_variant,
 )
 from benchmarks.clock import computed, median_of, peak_mib, timed
 from benchmarks.data import RARE_CODE, batches
@@ -144,6 +145,7 @@ MODULES = (
     cases_small,
     cases_stores,
     cases_streams,
+    cases_variant,
 )
 """Imported to register their cases."""
 
