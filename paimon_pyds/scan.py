@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -22,7 +22,6 @@ from paimon_pyds.base.options import (
     check_known,
     check_readable,
     check_shape,
-    of_chain_branch,
     parse_value,
 )
 from paimon_pyds.base.options.option import integer, mapping, text, texts
@@ -61,13 +60,24 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_ROWS = 65_536
 """Rows of a batch: large enough for arrays, small enough for memory with wide rows."""
-OTHER_BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
-"""The options that name another branch which partitions come from too."""
+OTHER_BRANCHES = ("scan.fallback-branch", "scan.primary-branch", "chain-table.enabled")
+"""The options by which partitions come from other branches too."""
 SOON_ROWS = 100_000
 """Rows below which a scan of a local table ends too soon to show progress."""
 
 
+CHAINS = {"chain-table.enabled": "false"}
+"""Options of a check of single branches: chains are read from several scans."""
+
 __all__ = ["Scan"]
+
+
+class _Beside(NamedTuple):
+    """Scans of other branches that partitions come from too; where these are two, of a chain. ``wins``: partitions that
+    several branches have come from the other one."""
+
+    scans: tuple[Scan, ...]
+    wins: bool
 
 
 class Scan(RowStream):
@@ -132,7 +142,7 @@ class Scan(RowStream):
             raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
         options = {k: v for k, v in given.items() if k != "timezone"}
         check_known(options, ("timezone", "read-optimized"), own=False)
-        check_readable(latest, {**options, **of_chain_branch(latest.options, store.branch)})
+        check_readable(latest, {**options, **CHAINS})
         check_shape(latest, options, store.root, reads=True)
         fields, metadata = _resolve_columns(state.schema, columns)
         self.request = ScanRequest(
@@ -149,31 +159,39 @@ class Scan(RowStream):
         predicate = self._bound(where)
         order = None if top_n is None else self._checked_order(top_n)
         self.request = replace(self.request, predicate=predicate, top_n=order)
-        self._beside = self._other_branch(of_both) if any(map(self.options.get, OTHER_BRANCHES)) else None
+        self._beside = self._branches_beside(of_both) if any(map(self.options.get, OTHER_BRANCHES)) else None
 
-    def _other_branch(self, given: Mapping[str, str]) -> tuple[Scan, bool] | None:
-        """The scan of another branch that partitions come from too, and whether those that both have come from it; None
-        without one, or where it had no snapshot yet. ``given``: the options of this scan."""
+    def _branches_beside(self, given: Mapping[str, str]) -> _Beside | None:
+        """The scans of other branches that partitions come from too; None without one, or where they had no snapshot
+        yet. ``given``: the options of this scan."""
+        from paimon_pyds.engine.query.chain import chain_branches, check_chain
         from paimon_pyds.engine.scan.other_branch import ALONE, check_same_columns, options_there, other_branch
 
+        chain = chain_branches(self.options, self._store.branch)
         named = other_branch(self.options, self._store.branch)
-        if named is None:
+        if chain is None and named is None:
             return None
-        if self.between is not None:
+        if self.between is not None or (chain is not None and named is not None):
+            what = "what was added between two states" if self.between is not None else "a chain with a third branch"
             raise UnsupportedError(
-                "what was added between two states can't be read where partitions come from two branches",
+                f"{what} can't be read where partitions come from two branches",
                 path=self.root,
                 hint=f"read one branch alone: options={ALONE}",
                 feature="branches-of-partitions",
             )
-        store, request = self._store.for_branch(named.name), self.request
-        check_same_columns(self.schema, store.latest_schema(), named.name)
-        options = options_there(self._store, store, given)
-        if options is None:
-            return None
-        columns = [*(field.name for field in request.fields), *request.metadata_columns]
-        other = Scan(store, where=request.predicate, columns=columns, options=options, batch_rows=self._batch_rows)
-        return other._but(predicate=request.predicate, limit=request.limit, top_n=request.top_n), named.wins
+        scans, request = [], self.request
+        for name in chain or ([] if named is None else [named.name]):
+            store = self._store.for_branch(name)
+            check_same_columns(self.schema, store.latest_schema(), name)
+            options = options_there(self._store, store, given)
+            if options is not None:
+                columns = [*(field.name for field in request.fields), *request.metadata_columns]
+                other = Scan(store, where=request.predicate, columns=columns, options=options)
+                other._batch_rows = self._batch_rows
+                scans.append(other._but(predicate=request.predicate, limit=request.limit, top_n=request.top_n))
+        if chain is not None:
+            check_chain([scan.schema for scan in scans])
+        return _Beside(tuple(scans), named is not None and named.wins) if scans else None
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):
@@ -228,9 +246,11 @@ class Scan(RowStream):
         clone.request = replace(self.request, **changed)
         clone._beside = None
         if self._beside is not None:
-            other, first = self._beside
-            there = None if store is None else store.for_branch(other._store.branch)
-            clone._beside = other._but(there, **other._own_columns(changed)), first
+            others = []
+            for other in self._beside.scans:
+                there = None if store is None else store.for_branch(other._store.branch)
+                others.append(other._but(there, **other._own_columns(changed)))
+            clone._beside = _Beside(tuple(others), self._beside.wins)
         return clone
 
     def _own_columns(self, changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,22 +262,29 @@ class Scan(RowStream):
 
     @property
     def has_two_branches(self) -> bool:
-        """Whether partitions come from two branches."""
+        """Whether partitions come from several branches."""
         return self._beside is not None
 
     @cached_property
     def parts(self) -> tuple[Scan, ...]:
-        """The scans of one branch each that have the rows of this one: itself, unless partitions come from two."""
+        """The scans of one branch each that have the rows of this one: itself, unless partitions come from several."""
         if self._beside is None:
             return (self,)
         from paimon_pyds.engine.scan.other_branch import partitions_with_files
+        from paimon_pyds.engine.scan.request import Chain
 
         own = self._but()
         own._beside = None
-        other, wins = self._beside
-        first, second = (other, own) if wins else (own, other)
-        (known, rest) = (partitions_with_files(part._store, part.request) for part in (first, second))
-        return (first, second._but(partitions=rest - known)) if rest - known else (first,)
+        others, wins = self._beside
+        first, *rest = (*others, own) if wins else (own, *others)
+        known, found = partitions_with_files(first._store, first.request), [first]
+        for part in rest:
+            here = partitions_with_files(part._store, part.request) - known
+            chain = None if len(others) == 1 or part is not others[1] else Chain(others[0]._store, others[0].request)
+            if here:
+                found.append(part._but(partitions=here, chain=chain))
+            known |= here
+        return tuple(found)
 
     @property
     def schema(self) -> TableSchema:
@@ -368,6 +395,10 @@ class Scan(RowStream):
 
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
+        if request.chain is not None:
+            from paimon_pyds.engine.query.chain import plan_chain
+
+            return plan_chain(self._store, request)
         return plan_scan(self._store, request)
 
     def check_alone(self, what: str) -> None:
@@ -386,7 +417,8 @@ class Scan(RowStream):
             raise UnsupportedError(
                 f"a scan whose partitions come from two branches can't be {what} as a whole",
                 path=self.root,
-                hint=f"scan this branch alone with options={ALONE}, and {self._beside[0]._store.branch!r} by its name",
+                hint=f"scan this branch alone with options={ALONE}, and "
+                f"{self._beside.scans[0]._store.branch!r} by its name",
                 feature="branches-of-partitions",
             )
 
@@ -639,6 +671,8 @@ class Scan(RowStream):
         from paimon_pyds.engine.scan.file_bounds import plan_with_bounds
 
         self.check_alone("planned")
+        if self.request.chain is not None:  # merged files have no bounds
+            return self.own_plan
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
         return plan_with_bounds(self._store, self.request, fields)

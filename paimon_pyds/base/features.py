@@ -56,7 +56,8 @@ FEATURES = (
             "yes; changes between states are refused; system tables show the one branch, and streams and row changes "
             "are of it, as in Java", "as a table without them", "0.9; primary 1.4"),
     Feature("chain-tables", "chain tables (`chain-table.enabled`)",
-            "each of the two branches by itself; both together are refused", "refused", "1.4",
+            "batch reads, also of each of the two branches by itself; changes between states and streams are refused, "
+            "and so are other merge engines than `deduplicate` and `partial-update`", "refused", "1.4",
             ("chain-table.enabled",)),
     Feature("upsert-key", "`upsert-key`", "yes", "appends are refused: merge the rows by these columns", "1.3",
             ("upsert-key",)),

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 import paimon_pyds as pp
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
-from support.fixtures import fixture_dir, json_lines, requires_shared, table_path
+from support.fixtures import ROOT, fixture_dir, json_lines, requires_shared, table_path, unpacked
 from support.v2_fixtures import v2_table
 
 pytestmark = [pytest.mark.spark, requires_shared]
@@ -68,6 +68,17 @@ def test_partitions_of_two_branches(frames):
     for options, count in (({"filter": "id = 5"}, 0), ({"filter": "dt > 'd1'"}, 2), ({"limit": "2"}, 2)):
         assert frames.load(path, **options).count() == count
     assert [row["v"] for row in frames.load(path, topn="dt desc, v, 2").collect()] == ["fb3", "main2"]
+
+
+def test_chain_tables(frames):
+    path = unpacked(ROOT / "tests" / "fixtures" / "chain_tables.tar.xz") / "c_dedup"
+    rows = sorted(json.loads((path / "rows.json").read_text()), key=lambda row: (row["g"], row["dt"], row["k"]))
+    found = frames.load(str(path)).orderBy("g", "dt", "k").collect()
+    assert [row.asDict() for row in found] == rows
+    last = [row for row in rows if row["dt"] > "20250131"]
+    assert frames.load(str(path), filter="dt > '20250131'").count() == len(last)
+    best = frames.load(str(path), topn="g desc, dt desc, k desc, 2").collect()
+    assert [row.asDict() for row in best] == rows[:-3:-1]
 
 
 def test_rows_that_wait_for_their_buckets_are_merged_in(frames, tmp_path):

@@ -362,17 +362,6 @@ def check_branch(schema: SchemaLike, branch: str, path: str, given: Mapping[str,
         )
 
 
-def of_chain_branch(options: Mapping[str, str], branch: str) -> dict[str, str]:
-    """What reads of one of the two branches of a chain table go by: each is a table like others, as is a chain table
-    whose options don't name both. Reads of the chain are refused. (Java: FileStoreTableFactory.createChainTable.)
-
-    ``options``: the table's own.
-    """
-    named = [options.get(f"scan.fallback-{of}-branch") for of in ("snapshot", "delta")]
-    alone = None in named or branch.lower() in (str(name).lower() for name in named)
-    return {"chain-table.enabled": "false"} if alone and "chain-table.enabled" in options else {}
-
-
 def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str, *, reads: bool = False) -> None:
     """Raises OptionError where options of one write, or of a scan (``reads``), say something else of the table's shape
     than the table at ``path``.

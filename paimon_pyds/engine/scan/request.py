@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_pyds.base.options import TableOptions, is_apart_blob
 from paimon_pyds.base.records import dataclass
@@ -35,6 +35,7 @@ class ScanRequest:
         waiting: also files of rows that wait for their buckets (``bucket=-2``), which batch reads leave out.
         partitions: read only these (arity + BinaryRow), of those that the predicate keeps; None for all of them.
         zone: the time zone of casts of columns that were given another type; None refuses those that depend on one.
+        chain: merge each partition from those before it, some of which are in another branch: see `plan_chain`.
         explain: note which step left out which file, and what indexes said.
         stored_blobs: references to BLOBs stay what data files have, as these are written again.
     """
@@ -52,6 +53,7 @@ class ScanRequest:
     waiting: bool = False
     partitions: frozenset[bytes] | None = None
     zone: str | None = None
+    chain: Chain | None = None
     explain: bool = False
     stored_blobs: bool = False
 
@@ -70,6 +72,13 @@ class ScanRequest:
     def limited(self, rows: int) -> int:
         """The rows of the result, given the number of rows that match the predicate."""
         return rows if self.row_limit is None else min(rows, self.row_limit)
+
+
+class Chain(NamedTuple):
+    """The branch of a chain table that has partitions whole, and a scan's request for it."""
+
+    store: TableStore
+    request: ScanRequest
 
 
 def blob_references(store: TableStore, request: ScanRequest) -> BlobReferences | None:
