@@ -22,6 +22,8 @@ from paimon_pyds.metadata.split import FileBounds, PlannedFile
 
 ROW_GROUP, ANCHOR, SUPPLIED, SHARED = "row_group", "anchor", "supplied_columns", "shared_columns"
 """Columns of manifest entries that `with_row_groups` adds."""
+_MOST_ROWS = 1 << 61
+"""Row ids of a table at most: sums of them must stay below 2^63."""
 
 
 def with_row_groups(
@@ -102,6 +104,11 @@ class _Grouped:
             raise CorruptFileError(
                 f"data files with overlapping row ids hold different rows: {names}", field="_FIRST_ROW_ID"
             )
+        for i in members:
+            columns, of_blobs = self._written[i] or (), is_blob_file(self.names[i])
+            if not self._rows[i] or (self._apart[i] and (len(columns) != 1 if of_blobs else not columns)):
+                what = f"{self._rows[i]} rows of the columns [{', '.join(columns)}]"
+                raise CorruptFileError(f"the data file {self.names[i]} has {what}", field="_WRITE_COLS")
         anchor = min(whole, key=lambda i: (self.sequences[i], self.names[i]), default=None)
         kinds = tuple(
             _Kind(
@@ -254,6 +261,7 @@ def row_groups(entries: pa.RecordBatch) -> Int64s:
     without row ids have numbers of their own.
 
     ``entries``: with the columns ``partition``, ``bucket``, ``first_row_id`` and ``row_count``.
+    Raises CorruptFileError: a range of row ids that there can't be.
     """
     count = entries.num_rows
     if not count:
@@ -261,7 +269,12 @@ def row_groups(entries: pa.RecordBatch) -> Int64s:
     first = entries.column("first_row_id")
     numbered = is_true(first.is_valid())
     start = to_numpy(pc.fill_null(first, scalar(-1, pa.int64())))
-    last = start + np.maximum(to_numpy(entries.column("row_count")), 1) - 1
+    rows = to_numpy(entries.column("row_count"))
+    impossible = numbered & ((start < 0) | (rows < 0) | (rows > _MOST_ROWS) | (start > _MOST_ROWS))
+    if impossible.any():
+        at = int(np.flatnonzero(impossible)[0])
+        raise CorruptFileError(f"a data file has {rows[at]} rows from row id {start[at]} on", field="_FIRST_ROW_ID")
+    last = start + np.maximum(rows, 1) - 1
     partition = to_numpy(pc.dictionary_encode(entries.column("partition")).indices).astype(np.int64)
     bucket = to_numpy(entries.column("bucket"))
     order = np.lexsort((last, start, ~numbered, bucket, partition))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.engine.read import FileTrace, read_split
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.metadata.store import METADATA_CACHE
+from support.clustered import edit_newest_entry
 from support.effort import LONG, SEED, sampled
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads, v2_table
 from support.values import lines
@@ -147,6 +150,44 @@ def test_a_column_file_of_other_rows_is_refused(tmp_path: Path) -> None:
     Path(part.path).write_bytes(Path(others[-1]).read_bytes())
     with pytest.raises((CorruptFileError, UnsupportedError)):
         table.to_arrow()
+
+
+RANGES: list[dict[str, Any]] = [
+    {"first_row_id": -3}, {"first_row_id": 1}, {"first_row_id": 2**63 - 2}, {"first_row_id": -(2**63)},
+    {"row_count": 3}, {"row_count": 0}, {"row_count": -4}, {"row_count": 10**9}, {"row_count": 2**63 - 1},
+]  # fmt: skip
+
+
+HOSTILE = [(column, changed) for column in "nbv" for changed in RANGES]
+HOSTILE += [(column, {"write_cols": names}) for column in "bv" for names in (None, ["b", "v"])]
+
+
+@pytest.mark.parametrize(("column", "changed"), sampled(HOSTILE, 12), ids=str)
+def test_hostile_ranges_of_row_ids(column: str, changed: dict[str, Any], tmp_path: Path) -> None:
+    """The newest file has a column of the first of two groups; its entry says something else of it."""
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "vector.file.format": "parquet"}
+    table = pp.Table.create(tmp_path / "t", "id INT, name STRING, n INT, b BLOB, v VECTOR<INT, 1>", options=options)
+    for ids in (range(4), range(4, 8)):
+        rows = [{"id": i, "name": "", "n": i, "b": bytes([i]), "v": [i]} for i in ids]
+        table.append(pa.Table.from_pylist(rows, table.arrow_schema))
+    table.update({column: {"n": "0", "b": "CAST('x' AS BINARY)", "v": "array(0)"}[column]}, "id < 4")
+    edit_newest_entry(tmp_path / "t", lambda name: changed)
+    METADATA_CACHE.clear()
+    hostile = pp.Table.open(tmp_path / "t")
+    whole = column == "v" and changed.get("write_cols")  # the file has this column, and the others have files as well
+    for call in (
+        lambda: hostile.scan("id = 6", columns=["id"]).to_arrow()["id"].to_pylist() == [6],
+        lambda: hostile.scan(f"id = 2 AND {column} IS NOT NULL").count() == 1,
+        lambda: hostile.update({"name": "'x'"}, "id = 6").rows_updated == 1,
+        lambda: hostile.compact(full=True).files_before,
+    ):
+        with suppress(CorruptFileError):
+            assert call()
+    if whole:
+        assert hostile.to_arrow().num_rows == 8
+    else:
+        with pytest.raises(CorruptFileError):
+            hostile.to_arrow()
 
 
 def test_differences_of_two_states_are_refused_by_name() -> None:
