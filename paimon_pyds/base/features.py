@@ -116,8 +116,9 @@ FEATURES = (
             "in tables of data evolution, `blob-descriptor-field` too; tables with a primary key are refused",
             "1.4; nested 2.0", ("blob-view-field",)),
     Feature("vector", "VECTOR columns, in data files or in files of their own (`vector.file.format`)", "yes",
-            "yes; own files as Parquet or Avro, others are refused, and so are updates of them after columns were "
-            "added or renamed, until `compact(full=True)`. ORC files with vectors are not read by Java 2.1", "1.4"),
+            "yes; own files as Parquet or Avro, others are refused, and so are updates of vectors after the option was "
+            "set, or columns were added or renamed, until `compact(full=True)`. ORC files with vectors are not read by "
+            "Java 2.1", "1.4"),
     Feature("shared-maps", "MAP columns whose keys many rows share (`map.storage-layout=shared-shredding`)",
             "yes, in Parquet and ORC", "as plain MAP columns, which all readers take", "2.0"),
     Feature("unknown-types", "columns of types that later versions add (GEOMETRY)",

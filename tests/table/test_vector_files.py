@@ -142,17 +142,39 @@ def test_vectors_of_other_columns_are_compacted_first(tmp_path: Path) -> None:
     table.alter(add_columns={"w": "VECTOR<INT, 1>"})
     before = vector_files(table)
     for change in ({"w": "array(1)"}, {"v": "array(1.0)"}):
-        with pytest.raises(UnsupportedError, match="vector files of other columns"):
+        with pytest.raises(UnsupportedError, match="Java Paimon would go on reading"):
             table.update(change, "id = 1")
     assert vector_files(table) == before
     table.compact(full=True)
     table.update({"w": "array(7)"}, "id = 1")
     table.alter(rename_columns={"w": "x"})
-    with pytest.raises(UnsupportedError, match="vector files of other columns"):
+    with pytest.raises(UnsupportedError, match="Java Paimon would go on reading"):
         table.update({"v": "array(1.0)"}, "id = 1")
     table.compact(full=True)
     table.update({"v": "array(9.0)"}, "id = 2")
     assert rows_of(table) == [{"id": 1, "v": [3.0], "n": None, "x": [7]}, {"id": 2, "v": [9.0], "n": None, "x": None}]
+
+
+def test_vectors_in_data_files_are_compacted_first(tmp_path: Path) -> None:
+    """Java Paimon takes a column from a data file that has it, whatever vector files say."""
+    table = pp.Table.create(tmp_path / "t", "id INT, v VECTOR<FLOAT, 1>", options=OPTIONS)
+    schema = table.arrow_schema
+    for i in range(2):
+        table.append(pa.Table.from_pylist([{"id": i, "v": [1.0]}], schema))
+    table.alter({"vector.file.format": "parquet"})
+    table.append(pa.Table.from_pylist([{"id": 2, "v": [2.0]}], schema))
+    with pytest.raises(UnsupportedError, match="Java Paimon would go on reading"):
+        table.update({"v": "array(3.0)"}, "id = 1")
+    table.update({"v": "array(4.0)"}, "id = 2")
+    table.compact(full=True)
+    table.update({"v": "array(3.0)"}, "id = 1")
+    assert rows_of(table) == [{"id": 0, "v": [1.0]}, {"id": 1, "v": [3.0]}, {"id": 2, "v": [4.0]}]
+    table.alter(unset_options=["vector.file.format"])
+    table.update({"v": "array(5.0)"}, "id = 0")
+    table.compact(full=True)
+    live = table.system.read("files")["file_path"].to_pylist()
+    assert len(live) == 1 and ".vector." not in live[0]
+    assert rows_of(table) == [{"id": 0, "v": [5.0]}, {"id": 1, "v": [3.0]}, {"id": 2, "v": [4.0]}]
 
 
 @pytest.mark.parametrize("peer", ["pypaimon", "pypaimon-rust"])

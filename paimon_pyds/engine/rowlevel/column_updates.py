@@ -158,10 +158,10 @@ def _write_blobs(
     return written, others
 
 
-def _apart_files(file: PlannedFile) -> Iterator[PlannedFile]:
-    """The files of a group that hold BLOB or VECTOR columns."""
-    every = (each for part in file.parts for each in (part.parts or (part,)))
-    return (each for each in every if is_apart(each.name))
+def _files_of(file: PlannedFile, *, apart: bool) -> Iterator[PlannedFile]:
+    """The files of a group: those of BLOB and VECTOR columns, or those of the others."""
+    parts = (each for part in file.parts for each in (part.parts or (part,))) if file.parts else iter((file,))
+    return (each for each in parts if is_apart(each.name) is apart)
 
 
 def _blobs_there(spec: ReadSpec, file: PlannedFile) -> dict[int, tuple[int, str]]:
@@ -169,7 +169,7 @@ def _blobs_there(spec: ReadSpec, file: PlannedFile) -> dict[int, tuple[int, str]
     group in which one column has two names."""
     return {
         field.id: (part.schema_id, field.name)
-        for part in _apart_files(file)
+        for part in _files_of(file, apart=True)
         if is_blob_file(part.path)
         for field in spec.fields_of(part)
         if field.name in (part.write_cols or ())
@@ -185,22 +185,24 @@ def _vectors_part(context: WriteContext, spec: ReadSpec, file: PlannedFile) -> t
             part.path.rpartition(".")[2],
             tuple((f.id, f.name, f.type) for f in spec.fields_of(part) if f.name in (part.write_cols or ())),
         )
-        for part in _apart_files(file)
+        for part in _files_of(file, apart=True)
         if not is_blob_file(part.path)
     }
-    if not there:
-        return context.of_vectors(), context.schema.id
     wanted = tuple((field.id, field.name, field.type) for field in context.vector_fields)
-    (schema_id, file_format, found), *others = there
-    if others or found != wanted:
-        raise UnsupportedError(
-            "a row group has vector files of other columns than the table has now, and Java Paimon would read old "
-            "vectors of them",
-            path=file.path,
-            hint="compact the table with full=True, and update it again",
-            feature="vector",
-        )
-    return context.of_vectors(file_format), schema_id
+    inside = {field.id for part in _files_of(file, apart=False) for field in spec.fields_of(part)}
+    if inside.isdisjoint(id_ for id_, _, _ in wanted):
+        if not there:
+            return context.of_vectors(), context.schema.id
+        (schema_id, file_format, found), *others = there
+        if not others and found == wanted:
+            return context.of_vectors(file_format), schema_id
+    raise UnsupportedError(
+        "the vectors of a row group are in data files, or in vector files of other columns than the table has now, and "
+        "Java Paimon would go on reading them there",
+        path=file.path,
+        hint="compact the table with full=True, and update it again",
+        feature="vector",
+    )
 
 
 def _all_rows(
