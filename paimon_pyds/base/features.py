@@ -66,8 +66,8 @@ FEATURES = (
             "rewritten, here or by Java; deletions by vectors rewrite none", "1.3"),
     Feature("data-evolution", "[data evolution](row-changes.md#updates-that-write-single-columns) "
             "(`data-evolution.enabled`): columns of one row in several files",
-            "yes; of `incremental-between` and streams what appends added, changes of columns are refused, and so is "
-            "`table.snapshots.diff`",
+            "yes; of `incremental-between` and streams what appends added, changes of columns are refused (Java "
+            "gives rows there with NULL in all other columns), and so is `table.snapshots.diff`",
             "`append`, `update`, `merge`, `delete` by deletion vectors, and `compact`, which leaves BLOB files as "
             "they are, and deleted rows in their places; `delete` without deletion vectors is refused",
             "1.3"),
