@@ -40,6 +40,7 @@ lookup warehouse/shop.db/customers '{"id": 7}'
 alter warehouse/shop.db/orders --set file-index.bloom-filter.columns=id --unset target-file-size
 alter warehouse/shop.db/orders --add-columns 'note STRING, tags ARRAY<STRING>'
 alter warehouse/shop.db/orders --rename-column note=remark --drop-column tags --comment 'all orders'
+iceberg warehouse/shop.db/orders
 system read warehouse/shop.db/orders files --where 'level > 0' --output markdown
 system read --warehouse warehouse all_table_options
 system audit-log warehouse/shop.db/orders --limit 3

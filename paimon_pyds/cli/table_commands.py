@@ -240,3 +240,10 @@ def drop(at: Target, yes: bool) -> None:
     else:
         catalog.drop_table(at.path)
     at.done(f"dropped {path}", dropped=path)
+
+
+@command(program, branch=False, options=True)
+def iceberg(at: Target) -> None:
+    """Write Iceberg metadata of the newest snapshot, for Iceberg's readers."""
+    number = at.table.maintenance.publish_iceberg(at.options)
+    at.done("the table has no snapshot" if number is None else f"snapshot {number} is published", snapshot=number)

@@ -210,6 +210,26 @@ class Maintenance(Namespace):
             self._maintain(None if snapshot is None else snapshot.id, options)
         return found
 
+    def publish_iceberg(self, options: OptionValues | None = None) -> int | None:
+        """Write Iceberg metadata of the newest snapshot, so that Iceberg's readers can read it.
+
+        Tables with the option ``metadata.iceberg.storage`` publish each commit by themselves. Others are published as
+        they are at this call, into their directory ``metadata``.
+
+        Args:
+            options: table options for this run, such as ``{"metadata.iceberg.format-version": 3}``.
+
+        Returns:
+            The number of the snapshot that Iceberg's readers see; None for a branch, and for a table without snapshots.
+
+        Raises:
+            UnsupportedError: Iceberg's readers could not read the table rightly, such as one with ORC files.
+            OptionError: an unknown option.
+        """
+        from paimon_pyds.ops.iceberg.publish import publish
+
+        return publish(self._store, option_texts(options), always=True)
+
     def statistics(self) -> Statistics | None:
         """The statistics of the newest snapshot; None where `analyze`, or Java, has made none since the last change of
         the schema."""

@@ -27,6 +27,12 @@ class Namespace:
         """Do what follows a commit; None for a call that committed nothing."""
         self._table._maintain(committed, options)
 
+    def _publish(self) -> None:
+        """Let Iceberg's readers see what was done to snapshots and tags, where the table publishes for them."""
+        from paimon_pyds.ops.after_commit import after_metadata_change
+
+        after_metadata_change(self._table._last_store)
+
     def __dir__(self) -> list[str]:
         return public_names(self)
 

@@ -80,7 +80,9 @@ class Snapshots(Namespace):
         from paimon_pyds.ops.maintenance.rollback import rollback
 
         with shown("roll back", progress):
-            return rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run)
+            removed = rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run)
+            self._publish()
+        return removed
 
     def expire(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -120,7 +122,9 @@ class Snapshots(Namespace):
 
         request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
         with shown("expire", progress):
-            return expire_snapshots(self._store, request)
+            removed = expire_snapshots(self._store, request)
+            self._publish()
+        return removed
 
     def expire_changelogs(  # noqa: PLR0913 - named arguments that users type
         self,

@@ -62,7 +62,9 @@ class Tags(Namespace):
         from paimon_pyds.ops.maintenance.tags import TagOptions, create_tag
 
         with shown("create tag", progress):
-            return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
+            made = create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
+            self._publish()
+        return made
 
     def rename(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
         """Give a tag another name; the snapshot that it keeps.
@@ -82,7 +84,9 @@ class Tags(Namespace):
         """
         from paimon_pyds.ops.maintenance.tags import rename_tag
 
-        return rename_tag(self._store, name, new_name, dry_run=dry_run)
+        renamed = rename_tag(self._store, name, new_name, dry_run=dry_run)
+        self._publish()
+        return renamed
 
     def delete(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Delete a tag; where its snapshot has expired, also the files that only it needed.
@@ -102,7 +106,9 @@ class Tags(Namespace):
         from paimon_pyds.ops.maintenance.tags import delete_tag
 
         with shown("delete tag", progress):
-            return delete_tag(self._store, name, dry_run=dry_run)
+            removed = delete_tag(self._store, name, dry_run=dry_run)
+            self._publish()
+        return removed
 
     def expire(
         self,

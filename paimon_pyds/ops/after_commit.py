@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.options import OPTIONS, TableOptions
+from paimon_pyds.base.options.iceberg import publishes
 from paimon_pyds.engine.commit.publisher import logging_errors, snapshot_committed
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.keys.bucket import makes_buckets
@@ -60,14 +61,29 @@ def after_commit(
 
         since = committed - 1 if write_only_since is None else write_only_since
         compact_written(store, since, committed, options, executor)
+    typed = TableOptions({**schema.options, **options})
     with logging_errors(store):
-        typed = TableOptions({**schema.options, **options})
         if write_only_since is None:
             _finish_batch(store, typed, committed, options)
         others = any(typed.is_set(key) for key in _EXPIRE_BESIDES_SNAPSHOTS)
         is_due = not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min"))
         if is_due or typed.get("tag.automatic-creation") == "batch":
             _maintain(store, typed, options)
+    if publishes(typed):
+        from paimon_pyds.ops.iceberg.publish import publish_after_change
+
+        publish_after_change(store, options)
+
+
+def after_metadata_change(store: TableStore) -> None:
+    """Do what follows a change of snapshots or tags that is no commit, such as a rollback: Iceberg's readers see it.
+
+    An error becomes a warning. ``store``: the table, whose schema has been read.
+    """
+    if publishes(TableOptions(store.schema_read_last().options)):
+        from paimon_pyds.ops.iceberg.publish import publish_after_change
+
+        publish_after_change(store, {})
 
 
 def _apply_stray_vectors(store: TableStore, committed: int | None, executor: Executor | None) -> None:

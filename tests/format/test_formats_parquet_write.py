@@ -111,7 +111,7 @@ def test_all_of_java_types(tmp_path: Path) -> None:
         "optional int32 field_id=71 x (Int(bitWidth=16, isSigned=true));",
         "optional group field_id=24 c14 (List) {",
         "repeated group field_id=-1 list {",
-        "optional int32 field_id=-1 element;",
+        "optional int32 field_id=536895488 element;",
         "optional group field_id=25 c15 (Map) {",
         "repeated group field_id=-1 key_value {",
     ]:

@@ -23,6 +23,7 @@ from support.clustered import clustered_table, edit_newest_entry
 
 COLUMNS = "id INT NOT NULL, v INT"
 ROW = [{"id": 1, "v": 2}]
+EVOLUTION_ON = {"row_tracking__enabled": "true", "data_evolution__enabled": "true"}
 EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 
@@ -180,6 +181,14 @@ CASES = [
     Case("vector", "write", _vector_added, lambda t: t.update({"v": "array(2)"}), "full=True"),
     Case("unknown-types", "read", _retyped, _read, "read the other columns"),
     Case("unknown-types", "write", _retyped, _append, "Java Paimon"),
+    *(Case("iceberg", "write", _set(metadata__iceberg__storage="table-location", **more), _append, hint)
+      for more, hint in (({"file__format": "orc"}, "use parquet"), (EVOLUTION_ON, "unset the other"),
+                         ({"deletion_vectors__enabled": "true"}, "deletion-vectors.bitmap64=true"),
+                         ({"map__storage_layout": "shared-shredding"}, "unset the layout"))),
+    *(Case("iceberg", "write", _set(metadata__iceberg__storage=f"{kind}-catalog"), _append, "hadoop-catalog")
+      for kind in ("hive", "rest")),
+    Case("iceberg", "write", lambda path: path / "t", lambda path: pp.Table.create(
+        path, "id INT, v TIMESTAMP(9)", options={"metadata.iceberg.storage": "table-location"}), "drop or cast"),
     *(Case("query-auth", cell, _set(query_auth__enabled="true"), run, "false") for cell, run in
       (("read", _read), ("write", _append))),
     *(Case("other-catalogs", cell, lambda path: path, lambda path, options=options: pp.Catalog.open(options), hint)

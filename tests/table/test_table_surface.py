@@ -20,8 +20,8 @@ MEMBERS = {
     "index": "advise advise_partition build build_global cost drop_global dump evaluate layout verify",
     "maintenance": (
         "analyze clear_consumers clone compact_manifests consumers drop_partitions expire_partitions "
-        "mark_partitions_done purge remove_orphan_files remove_unexisting_files repair rescale reset_consumer "
-        "statistics verify"
+        "mark_partitions_done publish_iceberg purge remove_orphan_files remove_unexisting_files repair rescale "
+        "reset_consumer statistics verify"
     ),
     "system": "audit_log binlog describe_options read scan",
 }
@@ -80,7 +80,7 @@ def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
 # ------------------------------------------------------------------------------------------------------- command line
 
 ONLY_COMMANDS = {
-    "describe", "tables", "rename", "drop", "create-database", "drop-database", "migrate",
+    "describe", "tables", "rename", "drop", "create-database", "drop-database", "migrate", "iceberg",
 }  # fmt: skip
 """Commands on catalogs and files, and what a table shows by ``print``."""
 OTHER_NAMES = {
@@ -102,7 +102,8 @@ def test_commands_have_the_names_and_arguments_of_python() -> None:
     there = {name: command for name, command in commands(program) if not isinstance(command, Group)}
     calls = {name.replace(".", " ").replace("_", "-"): call for name, call in table_calls().items()}
     below = {name for name in calls if " " in name}
-    assert below - set(there) == {"system scan", "system describe-options"}, "which system read and describe show"
+    others = {"system scan", "system describe-options", "maintenance publish-iceberg"}
+    assert below - set(there) == others, "which system read, describe and iceberg do"
     assert set(there) - set(calls) == ONLY_COMMANDS
     scan = set(inspect.signature(pp.Table.scan).parameters)
     for name in set(there) & set(calls):

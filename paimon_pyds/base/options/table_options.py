@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from paimon_pyds.base.features import feature_of_option
 from paimon_pyds.base.options.core import CORE_OPTIONS, PLAIN_MAPS
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
+from paimon_pyds.base.options.iceberg import check_publishable
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.base.secrets import RedactedDict, holds_secret, names_secret
 from paimon_pyds.base.types import ArrayType, DataField, MapType
@@ -240,6 +241,7 @@ def check_writable(
             hint="its own engine fills it",
             feature="format-tables" if kind == "format-table" else "object-tables",
         )
+    check_publishable(schema, typed)
     zoned = zoned_partitions(schema)
     if zoned:
         raise UnsupportedError(

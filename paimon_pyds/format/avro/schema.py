@@ -301,7 +301,7 @@ def reader_of(node: Node) -> Reader:
 
 
 def _raw_reader(size: int) -> Reader:
-    """Values that are only skipped: floats and fixed do not occur in Paimon's metadata."""
+    """Values that stay the bytes that they are: floats and fixed occur in metadata of Iceberg only."""
 
     def read(data: bytes, at: int) -> tuple[bytes, int]:
         if size > len(data) - at:
@@ -378,7 +378,8 @@ def put_bytes(out: bytearray, value: bytes) -> None:
 
 
 def put_value(out: bytearray, node: Node, value: Any) -> None:
-    """Append a value: ints, bytes, strings, arrays and records, nullable or not, and the bytes of what is unread."""
+    """Append a value: booleans, ints, floats as their bytes, bytes, strings, arrays and records, nullable or not, and
+    the bytes of what is unread."""
     match node:
         case Primitive("int" | "long"):
             put_long(out, value)
@@ -386,6 +387,8 @@ def put_value(out: bytearray, node: Node, value: Any) -> None:
             put_bytes(out, value)
         case Primitive("string"):
             put_bytes(out, value.encode())
+        case Primitive("boolean" | "float" | "double"):  # floats are bytes, as they are read
+            out += bytes([value]) if isinstance(value, bool) else value
         case Array(item):
             if value:
                 put_long(out, len(value))

@@ -28,6 +28,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, DataType, MultisetType, RowType, arrow_type
 from paimon_pyds.base.types.arrow import with_leaves
 from paimon_pyds.base.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.base.types.nested_ids import element_id, key_id
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.format.parquet.conversion import INT96_BYTES
 
@@ -65,9 +66,6 @@ _LONG_DIGITS = 18
 _NUMBERS = {32: pa.int32(), 64: pa.int64()}
 _AS_IN_ARROW = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64()})
 _SAMPLE_BYTES = 128 << 10
-_LARGEST_ID = (1 << 31) - 1
-_FIRST_ELEMENT_ID, _ELEMENT_DEPTHS = _LARGEST_ID // 4, 1 << 10
-"""Elements of ARRAYs have ids of their own. Source: Java's ``SpecialFields``."""
 FEW_ROWS = 64
 FEW_BYTES = 4 << 10
 """A file of no more rows and bytes, as Arrow has them, takes one block of a disk however it is encoded."""
@@ -136,17 +134,16 @@ def file_schema(fields: Sequence[DataField]) -> pa.Schema:
 
 
 def _with_id(field: DataField) -> pa.Field:
-    type_ = _typed(field.type, field.id)
-    return pa.field(field.name, type_, field.type.nullable, metadata=_id(field.id))
+    return _identified(pa.field(field.name, _typed(field.type, field.id, 0), field.type.nullable), field.id)
 
 
-def _id(number: int) -> dict[str, str]:
-    return {"PARQUET:field_id": str(number)}
+def _identified(field: pa.Field, id_: int) -> pa.Field:
+    return field.with_metadata({"PARQUET:field_id": str(id_)})
 
 
-def _typed(type_: DataType, id_: int, depth: int = 1) -> pa.DataType:
-    """The type of a column ``id_``, or of what is ``depth`` - 1 levels inside of its lists and maps."""
-    plain = arrow_type(type_)
+def _typed(type_: DataType, field_id: int, depth: int) -> pa.DataType:
+    """The type in files. ``field_id``: of the column or member of a ROW that has it; ``depth``: levels below that."""
+    plain, depth = arrow_type(type_), depth + 1
     if isinstance(type_, MultisetType) and type_.element.kind in _UNREADABLE_ELEMENTS:
         raise UnsupportedError(
             f"Parquet files can't hold {type_}: Java Paimon doesn't read it",
@@ -154,13 +151,15 @@ def _typed(type_: DataType, id_: int, depth: int = 1) -> pa.DataType:
         )
     if isinstance(type_, RowType):
         return pa.struct([_with_id(f) for f in type_.fields])
-    children = [_typed(c, id_, depth + 1) for c in type_.children()]
+    children = [_typed(c, field_id, depth) for c in type_.children()]
     if pa.types.is_list(plain):  # Java reads no shredded VARIANT without this id
-        number = (_FIRST_ELEMENT_ID + id_ * _ELEMENT_DEPTHS + depth) & _LARGEST_ID
-        return pa.list_(plain.value_field.with_type(children[0]).with_metadata(_id(number)))
+        return pa.list_(_identified(plain.value_field.with_type(children[0]), element_id(field_id, depth)))
     if pa.types.is_map(plain):
         item = children[1] if len(children) == 2 else plain.item_type
-        return pa.map_(plain.key_field.with_type(children[0]), plain.item_field.with_type(item))
+        return pa.map_(
+            _identified(plain.key_field.with_type(children[0]), key_id(field_id, depth)),
+            _identified(plain.item_field.with_type(item), element_id(field_id, depth)),
+        )
     return plain
 
 

@@ -56,6 +56,11 @@ class VectorRange(NamedTuple):
     cardinality: int
 
 
+def is_64_bit(magic: bytes) -> bool:
+    """Whether a vector that begins with these four bytes has 64 bits."""
+    return magic == _MAGIC_64_BYTES
+
+
 def encode_vector(positions: BitMap, bits: int = 32) -> bytes:
     """Magic and bitmap of a vector, without length and CRC. Raises SchemaError: ``bits`` is not 32 or 64."""
     if bits == 32:
@@ -133,7 +138,7 @@ def read_vector(
     if offset < 1 or length < 4 or offset + length > source.size:
         raise damage(f"a deletion vector of {length} bytes does not fit a file of {source.size}", 0, "offset")
     block = source.read(offset, min(length + VECTOR_OVERHEAD_BYTES, source.size - offset))
-    is_64 = block[4:8] == _MAGIC_64_BYTES
+    is_64 = is_64_bit(block[4:8])
     size: int = struct.unpack(">i", block[:4])[0]
     if (
         size != (length - VECTOR_OVERHEAD_BYTES if is_64 else length)

@@ -139,7 +139,7 @@ REFUSED_FOR_READING = [
 ]  # fmt: skip
 REFUSED_FOR_WRITING = [
     ("data-file.external-paths.strategy", "round-robin"), ("commit.callbacks", "com.x.Y"),
-    ("metadata.iceberg.storage", "table-location"), ("commit.strict-mode.last-safe-snapshot", "3"), ("bucket", "-2"),
+    ("metadata.iceberg.storage", "hive-catalog"), ("commit.strict-mode.last-safe-snapshot", "3"), ("bucket", "-2"),
     ("bucket", "0"), ("file-index.lucene.columns", "c0"), ("type", "materialized-table"),
 ]  # fmt: skip
 

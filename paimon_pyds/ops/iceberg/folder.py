@@ -1,0 +1,194 @@
+"""The directory of a table's Iceberg metadata: where it is, and its files (Apache Iceberg specification, File System
+Tables; names as Java Paimon 1.4 has them, class IcebergPathFactory)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.iceberg import manifests as avro
+from paimon_pyds.ops.iceberg.manifests import Manifest
+from paimon_pyds.storage import discard, normalise_location
+
+Metadata: TypeAlias = dict[str, Any]
+_HINT = "version-hint.text"
+_ROLLED_BACK = "retire-pending"
+"""Java Paimon 2 leaves this file when it rolls back, as there may be metadata of later snapshots then."""
+_VERSION = re.compile(r"v(\d{1,18})\.metadata\.json", re.ASCII)
+_IDENTITY = "paimon-commit-identity"
+
+
+def commit_identity(snapshot: Snapshot) -> str:
+    """The text by which a snapshot differs from another one of its number, after a rollback, as in Java Paimon 2."""
+    return snapshot.uuid or f"{snapshot.commit_user}:{snapshot.commit_identifier}:{snapshot.time_millis}"
+
+
+def describes(metadata: Metadata, snapshot: Snapshot) -> bool:
+    """Whether the metadata's newest state is that of a Paimon snapshot. What Java Paimon 1 wrote has no identity,
+    and is believed."""
+    newest = metadata["snapshots"][-1]
+    known = newest["summary"].get(_IDENTITY)
+    return newest["snapshot-id"] == snapshot.id and known in (None, commit_identity(snapshot))
+
+
+def identity_summary(snapshot: Snapshot) -> dict[str, str]:
+    """The entry of a summary that names the Paimon snapshot."""
+    return {_IDENTITY: commit_identity(snapshot)}
+
+
+class IcebergFolder:
+    """The Iceberg metadata of a table.
+
+    Raises UnsupportedError: ``metadata.iceberg.storage=hadoop-catalog`` where the table is in no directory of a
+    database.
+    """
+
+    def __init__(self, store: TableStore, options: TableOptions) -> None:
+        self._io = store.io
+        self._root = store.root
+        self._legacy = bool(options.get("metadata.iceberg.manifest-legacy-version"))
+        self.codec = str(options.get("metadata.iceberg.manifest-compression"))
+        self.version = int(options.get("metadata.iceberg.format-version"))
+        self.path = _directory(store.root, options)
+        self.location = store.root
+        """The table's directory as metadata spells it: that of other writers, where there are any."""
+        self._unique, self._numbers = uuid.uuid4(), itertools.count(1)
+        self.written: list[str] = []
+        """Manifests and lists that no published version names yet."""
+
+    def spelled(self, path: str) -> str:
+        """A path as the metadata spells it: Java compares texts, and may write ``file:`` in front."""
+        pairs = zip(reversed(self._root), reversed(self.location), strict=False)
+        shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        ours, theirs = self._root[: len(self._root) - shared], self.location[: len(self.location) - shared]
+        return theirs + path[len(ours) :] if path.startswith(ours) else path
+
+    def version_path(self, number: int) -> str:
+        """The metadata of a snapshot."""
+        return f"{self.path}/v{number}.metadata.json"
+
+    def read(self, number: int) -> Metadata | None:
+        """The metadata of a snapshot; None where the file is missing or damaged."""
+        path = self.version_path(number)
+        try:
+            found = json.loads(self._io.read_bytes(path))
+            _check(found, path)
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, PaimonError):
+            return None
+        found["snapshots"] = [s for s in found["snapshots"] if s["snapshot-id"] <= found["current-snapshot-id"]]
+        return found if found["snapshots"] else None
+
+    def hint(self) -> int | None:
+        """The version that readers begin at."""
+        try:
+            return int(self._io.read_bytes(f"{self.path}/{_HINT}").strip())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def write_hint(self, number: int) -> None:
+        """Let readers begin at a version."""
+        self._io.replace(f"{self.path}/{_HINT}", str(number).encode())
+
+    def versions(self) -> list[int]:
+        """The numbers of all versions, ascending."""
+        names = (_VERSION.fullmatch(status.name) for status in self._io.list(self.path))
+        return sorted(int(name[1]) for name in names if name)
+
+    def was_rolled_back(self) -> bool:
+        """Whether Java has rolled back since the newest version."""
+        return self._io.exists(f"{self.path}/{_ROLLED_BACK}")
+
+    def create(self, number: int, metadata: Metadata) -> bool:
+        """Publish a version; False if another process has published it."""
+        self._io.make_dir(self.path)
+        return self._io.create_if_absent(self.version_path(number), _text(metadata))
+
+    def replace(self, number: int, metadata: Metadata) -> None:
+        """Replace a version that is published."""
+        self._io.replace(self.version_path(number), _text(metadata))
+
+    def retire_after(self, number: int) -> None:
+        """Remove versions of later snapshots, which a rollback has left; readers would find them."""
+        later = [self.version_path(version) for version in self.versions() if version > number]
+        self._io.delete(later)
+        discard(self._io, [f"{self.path}/{_ROLLED_BACK}"])
+
+    def remove_before(self, number: int) -> None:
+        """Remove the versions before one."""
+        discard(self._io, [self.version_path(version) for version in self.versions() if version < number])
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove manifests and lists, best effort. ``paths``: as the metadata has them."""
+        discard(self._io, [self._here(path) for path in paths])
+
+    def read_bytes(self, path: str) -> bytes:
+        """A manifest or list. ``path``: as the metadata has it; the file is in this directory."""
+        return self._io.read_bytes(self._here(path))
+
+    def manifests(self, metadata_snapshot: Metadata) -> list[Manifest]:
+        """The manifests of an Iceberg snapshot."""
+        path = metadata_snapshot["manifest-list"]
+        return avro.decode_list(self.read_bytes(path), path)
+
+    def write_manifest(self, data: bytes) -> str:
+        """Write a manifest; its path as metadata has it."""
+        return self._write(f"{self._unique}-m{next(self._numbers)}.avro", data)
+
+    def write_list(self, manifests: list[Manifest]) -> str:
+        """Write a manifest list; its path as metadata has it."""
+        data = avro.encode_list(manifests, self.version, self.codec, legacy=self._legacy)
+        return self._write(f"snap-{next(self._numbers)}-{self._unique}.avro", data)
+
+    def _write(self, name: str, data: bytes) -> str:
+        path = f"{self.path}/{name}"
+        self._io.make_dir(self.path)
+        self._io.write_bytes(path, data)
+        self.written.append(path)
+        return self.spelled(path)
+
+    def _here(self, path: str) -> str:
+        name = path.rsplit("/", 1)[-1]
+        return f"{self.path}/{name}"
+
+
+def _check(metadata: Metadata, path: str) -> None:
+    """Raises what `IcebergFolder.read` takes for metadata that can't be followed."""
+    if normalise_location(metadata["location"]) == "" or not isinstance(metadata["schemas"], list):
+        raise CorruptFileError("no table metadata of Iceberg", path=path)
+    int(metadata["last-column-id"])
+    str(metadata["table-uuid"])
+    for snapshot in metadata["snapshots"]:
+        int(snapshot["snapshot-id"])
+        str(snapshot["manifest-list"])
+        dict(snapshot["summary"])
+
+
+def _text(metadata: Metadata) -> bytes:
+    return json.dumps(metadata, indent=2).encode()
+
+
+def _directory(root: str, options: TableOptions) -> str:
+    database, _, name = root.rpartition("/")
+    where = options.get("metadata.iceberg.storage-location")
+    if where is None:
+        where = "table-location" if options.get("metadata.iceberg.storage") == "table-location" else "catalog-location"
+    if where == "table-location":
+        return f"{root}/metadata"
+    warehouse, _, folder = database.rpartition("/")
+    if not folder.endswith(".db"):
+        raise UnsupportedError(
+            "metadata.iceberg.storage=hadoop-catalog needs a table in the directory of a database, NAME.db",
+            path=root,
+            hint="set metadata.iceberg.storage-location=table-location",
+        )
+    return f"{warehouse}/iceberg/{folder.removesuffix('.db')}/{name}/metadata"

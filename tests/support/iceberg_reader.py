@@ -1,0 +1,107 @@
+"""Iceberg's own Java library as a reader of tables (`IcebergReader.java`), in one JVM for a run.
+
+rows = reader.rows(directory)            # each row as text, sorted
+assert rows == texts(table.scan().to_arrow())
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.util
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.oracle import CACHE, missing
+
+_VERSION = "1.11.0"
+_ARTIFACT = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13"
+_SOURCE = Path(__file__).with_name("IcebergReader.java")
+
+
+class IcebergReader:
+    """A JVM with Iceberg's library. Skips the test, or fails it with REQUIRE_ORACLE, where it can't run."""
+
+    def __init__(self, scratch: Path) -> None:
+        reason = missing()
+        jar = CACHE / f"iceberg-spark-runtime-{_VERSION}.jar"
+        if reason is None and not jar.is_file():
+            get = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
+            part = jar.with_suffix(f".{os.getpid()}.part")
+            named = ["-Dtransitive=false", f"-Dartifact={_ARTIFACT}:{_VERSION}", f"-Ddest={part}"]
+            CACHE.mkdir(parents=True, exist_ok=True)
+            done = subprocess.run(["mvn", "-q", "-B", get, *named], check=False, capture_output=True, timeout=300)
+            if done.returncode == 0:
+                part.replace(jar)
+            else:
+                reason = "needs Iceberg's runtime, which Maven could not fetch"
+        if reason is not None:
+            (pytest.fail if os.environ.get("REQUIRE_ORACLE") else pytest.skip)(reason)
+        spec = importlib.util.find_spec("pyspark")
+        assert spec is not None
+        assert spec.submodule_search_locations
+        jars = f"{jar}{os.pathsep}{Path(spec.submodule_search_locations[0]) / 'jars'}/*"
+        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", scratch, _SOURCE], check=True, capture_output=True)
+        java = shutil.which("java") or "java"
+        quick = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
+        self._log = (scratch / "iceberg.log").open("w")
+        self._process = subprocess.Popen(
+            [java, *quick, "-cp", f"{scratch}{os.pathsep}{jars}", "IcebergReader"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            encoding="utf-8",
+        )
+
+    def rows(self, directory: Path | str, snapshot: int | None = None) -> list[str]:
+        """The rows of a table, each as text, sorted. ``directory``: it has ``metadata`` in it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{directory}\t{'newest' if snapshot is None else snapshot}\n")
+        self._process.stdin.flush()
+        first = self._process.stdout.readline()
+        if not first.strip().isdigit():
+            raise AssertionError(first)
+        return [self._process.stdout.readline().rstrip("\n") for _ in range(int(first))]
+
+    def close(self) -> None:
+        """End the JVM."""
+        self._process.communicate()
+        self._log.close()
+
+
+def texts(rows: pa.Table) -> list[str]:
+    """Rows as `IcebergReader.rows` gives them."""
+    return sorted(_text(row, rows.schema) for row in rows.to_pylist())
+
+
+def _text(value: Any, type_: Any) -> str:
+    if isinstance(type_, pa.Schema) or (pa.types.is_struct(type_) and value is not None):
+        return f"({'|'.join(_text(value[field.name], field.type) for field in type_)})"
+    if value is None:
+        return "null"
+    if pa.types.is_list(type_):
+        return f"[{'|'.join(_text(each, type_.value_type) for each in value)}]"
+    if pa.types.is_map(type_):
+        return f"{{{'|'.join(sorted(f'{_text(k, type_.key_type)}={_text(v, type_.item_type)}' for k, v in value))}}}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dt.datetime):
+        return _time_text(value)
+    return "NaN" if value != value else str(value)
+
+
+def _time_text(value: dt.datetime) -> str:
+    """As Java's LocalDateTime and OffsetDateTime have it."""
+    plain = value.replace(tzinfo=None)
+    text = plain.isoformat(timespec="minutes" if not (plain.second or plain.microsecond) else "auto")
+    if plain.microsecond and plain.microsecond % 1000 == 0:
+        text = text[:-3]
+    return text if value.tzinfo is None else f"{text}Z"
