@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets, array, from_numpy, one_batch, pc, to_numpy
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.batch_decode import MAX_ITEMS, PADDING_BYTES, Walk, to_arrow, walk_records
 from paimon_pyds.format.avro.compression import codec_name
@@ -79,7 +80,7 @@ def decode_manifest(
         UnsupportedError: a version or compression codec that is not known.
     """
     containers = read_parts(data, path, PART_RECORDS, node_of=_KNOWN.node_of)
-    entries = (_lazy_entries(container, columns) for container in containers)
+    entries = (_lazy_entries(container, columns, some=keep is not None) for container in containers)
     parts = [(part if keep is None else part.filter(keep(part))).batch() for part in entries]
     return parts[0] if len(parts) == 1 else one_batch(pa.Table.from_batches(parts))
 
@@ -132,7 +133,8 @@ def _entries_of(container: Container, columns: Collection[str] | None) -> pa.Rec
     return _lazy_entries(container, columns).batch()
 
 
-def _lazy_entries(container: Container, columns: Collection[str] | None) -> LazyEntries:
+def _lazy_entries(container: Container, columns: Collection[str] | None, *, some: bool = False) -> LazyEntries:
+    """The entries of a container. ``some``: few of them may be wanted."""
     schema, path = container.schema, container.path
     if not isinstance(schema, Record):
         raise CorruptFileError("the schema is not a record", path=path, field="avro.schema")
@@ -145,7 +147,7 @@ def _lazy_entries(container: Container, columns: Collection[str] | None) -> Lazy
         return column
 
     with _as_corrupt(path):
-        make = _read_columns(container, schema, list(entries), _present(schema, tuple(entries.names)))
+        make = _read_columns(container, schema, list(entries), _present(schema, tuple(entries.names)), some)
     return LazyEntries(entries, sum(container.counts), checked)
 
 
@@ -224,41 +226,49 @@ def _fits(node: Node, type_: pa.DataType) -> bool:
 
 
 def _read_columns(
-    container: Container, schema: Record, fields: Sequence[pa.Field], wanted: frozenset[str]
+    container: Container, schema: Record, fields: Sequence[pa.Field], wanted: frozenset[str], some: bool
 ) -> Callable[[str, Int64s | None], pa.Array]:
     """What makes a column of these by its name, of some rows or of all."""
     count = sum(container.counts)
-    walk = None
+    records = None
     data = np.zeros(0, np.uint8)
     if count > ONE_BY_ONE_RECORDS and all(_direct(schema, place) for place in wanted):
         data = np.frombuffer(b"".join((*container.blocks, bytes(PADDING_BYTES))), np.uint8)
-        walk = _walk_manifest(container, schema, data, wanted)
-    if walk is None:
-        arrays = dict(zip((f.name for f in fields), _read_one_by_one(container, fields, wanted), strict=True))
-        return lambda name, rows: arrays[name] if rows is None else pc.take(arrays[name], from_numpy(rows))
-    captured = walk.captured
-    _check_versions(to_arrow(captured["_VERSION"], pa.int64(), data), container)
+        records = _walk_manifest(container, schema, data, wanted, some)
+
+    @functools.cache
+    def read_slowly() -> dict[str, pa.Array]:
+        return dict(zip((f.name for f in fields), _read_one_by_one(container, fields, wanted), strict=True))
+
+    def slowly(name: str, rows: Int64s | None) -> pa.Array:
+        array = read_slowly()[name]
+        return array if rows is None else pc.take(array, from_numpy(rows))
+
+    if records is None:
+        read_slowly()
+        return slowly
+    _check_versions(records.column("_VERSION", pa.int64()), container)
     if BRANCH in wanted:
-        branches = to_arrow(captured[BRANCH], pa.int64(), data)
+        branches = records.column(BRANCH, pa.int64())
         if pc.unique(branches).to_pylist() != [1]:
             raise CorruptFileError("an entry is null", path=container.path, field="record")
 
     def column(name: str, rows: Int64s | None) -> pa.Array:
         type_ = ENTRY_SCHEMA.field(name).type
+        places = unread_paths(schema) if name == _UNKNOWN else [ENTRY_PATHS[name]]
+        try:
+            found = {place: records.column(place, type_, rows) for place in places if place in wanted}
+        except _UnprovedError:  # as a list of an entry is very long, or by damage
+            for known in records.head.captured.keys() & {ENTRY_PATHS[f.name] for f in fields if f.name != _UNKNOWN}:
+                f = next(f for f in fields if ENTRY_PATHS.get(f.name) == known)
+                if not read_slowly()[f.name].equals(records.column(known, f.type)):
+                    raise CorruptFileError("entries do not decode", path=container.path, field="record") from None
+            return slowly(name, rows)
         if name == _UNKNOWN:
-            unread = ((path, _resolve(schema, path)) for path in unread_paths(schema))
-            return packed(
-                {
-                    path: (node, to_arrow(captured[path], type_, data, rows))
-                    for path, node in unread
-                    if isinstance(node, Unread)
-                },
-                count if rows is None else len(rows),
-            )
-        place = ENTRY_PATHS[name]
-        if place in wanted:
-            return to_arrow(captured[place], type_, data, rows)
-        return pa.nulls(count if rows is None else len(rows), type_)
+            nodes = ((path, _resolve(schema, path)) for path in places)
+            members = {path: (node, found[path]) for path, node in nodes if isinstance(node, Unread)}
+            return packed(members, count if rows is None else len(rows))
+        return found[places[0]] if found else pa.nulls(count if rows is None else len(rows), type_)
 
     return column
 
@@ -353,11 +363,43 @@ def _entry_pieces(
 # block as it says.
 
 
-def _walk_manifest(container: Container, schema: Record, data: Octets, wanted: frozenset[str]) -> Walk | None:
+class _UnprovedError(Exception):
+    """A record does not end where the next one starts."""
+
+
+@dataclass(slots=True)
+class _Records:
+    """Records whose first fields, ``head``, are decoded of all. The others, ``tail``, are decoded where one of them is
+    wanted, of the records that are wanted then. ``ends``: where each record has to end."""
+
+    data: Octets
+    head: Walk
+    tail: Record
+    ends: Int64s
+    wanted: frozenset[str]
+    _rest: tuple[Int64s | None, Walk] | None = None
+
+    def column(self, place: str, type_: pa.DataType, rows: Int64s | None = None) -> pa.Array:
+        """A wanted field of some records, or of all. Raises _UnprovedError."""
+        if place in self.head.captured:
+            return to_arrow(self.head.captured[place], type_, self.data, rows)
+        if self._rest is None or not (self._rest[0] is None or self._rest[0] is rows):
+            which = slice(None) if rows is None else rows
+            walk = walk_records(self.tail, self.data, self.head.ends[which], self.wanted)
+            if not walk.ok.all() or not np.array_equal(walk.ends, self.ends[which]):
+                raise _UnprovedError
+            self._rest = rows, walk
+        of, walk = self._rest
+        return to_arrow(walk.captured[place], type_, self.data, None if of is rows else rows)
+
+
+def _walk_manifest(
+    container: Container, schema: Record, data: Octets, wanted: frozenset[str], some: bool
+) -> _Records | None:
     """Decode all records of a manifest at once; None when it can't be proved where the records start.
 
     ``schema`` is that of its writer; ``data`` the blocks, one behind the other, and `PADDING_BYTES` zeros; ``wanted``
-    the paths of the fields to keep.
+    the paths of the fields to keep; ``some``: decode the fields behind the number of rows where they are wanted.
     """
     sizes = np.array([len(block) for block in container.blocks], np.int64)
     counts = np.array(container.counts, np.int64)
@@ -368,16 +410,45 @@ def _walk_manifest(container: Container, schema: Record, data: Octets, wanted: f
     block_starts = block_ends - sizes
     first = first_record(container)
     starts = _united(_guess_starts(schema, data, first), block_starts)
+    ends = _following(starts, block_starts, block_ends, counts)
+    if some and ends is not None and (records := _heads(schema, data, starts, ends, wanted)) is not None:
+        return records
     for max_items in (2 * _longest_list(first) + 16, MAX_ITEMS):
         walk = walk_records(schema, data, starts, wanted, max_items)
         if _proved(starts, walk, block_starts, block_ends, counts):
-            return walk
+            return _Records(data, walk, Record(()), walk.ends, wanted)
         # Some of the guesses are inside of records: follow the chain of those that begin where another one ends.
         chain = _chain(starts, walk.ends, block_starts, counts)
         if chain is not None:
             walk = walk_records(schema, data, chain, wanted)
-            return walk if _proved(chain, walk, block_starts, block_ends, counts) else None
+            proved = _proved(chain, walk, block_starts, block_ends, counts)
+            return _Records(data, walk, Record(()), walk.ends, wanted) if proved else None
     return None
+
+
+def _heads(schema: Record, data: Octets, starts: Int64s, ends: Int64s, wanted: frozenset[str]) -> _Records | None:
+    """Records with their first fields decoded, where as many places look like heads as there are records.
+
+    Each record has a head, so that these places are where records start, without decoding all of them to the end.
+    """
+    place = ENTRY_PATHS["row_count"]
+    if _resolve(schema, place) is None or not _direct(schema, place):
+        return None
+    first, tail = _split(schema, place.split("."))
+    head = walk_records(first, data, starts, wanted)
+    fits = head.ok.all() and (head.ends <= ends).all()
+    return _Records(data, head, tail, ends, wanted) if fits else None
+
+
+def _split(schema: Record, place: Sequence[str]) -> tuple[Record, Record]:
+    """The fields up to one, and those behind it."""
+    at = [name for name, _ in schema.fields].index(place[0])
+    name, node = schema.fields[at]
+    before, after = schema.fields[:at], schema.fields[at + 1 :]
+    if len(place) == 1 or not isinstance(node, Record):
+        return Record((*before, (name, node))), Record(after)
+    first, second = _split(node, place[1:])
+    return Record((*before, (name, first))), Record(((name, second), *after))
 
 
 def _united(a: Int64s, b: Int64s) -> Int64s:
@@ -397,14 +468,18 @@ def _longest_list(value: object) -> int:
 
 def _proved(starts: Int64s, walk: Walk, block_starts: Int64s, block_ends: Int64s, counts: Int64s) -> bool:
     """Whether the records fill the blocks without a gap, as many in each as the block says."""
-    if not walk.ok.all() or len(starts) != int(counts.sum()):
-        return False
+    following = _following(starts, block_starts, block_ends, counts)
+    return following is not None and bool(walk.ok.all()) and np.array_equal(walk.ends, following)
+
+
+def _following(starts: Int64s, block_starts: Int64s, block_ends: Int64s, counts: Int64s) -> Int64s | None:
+    """Where records that start at these places have to end; None unless each block has as many as it says."""
     first = np.cumsum(counts) - counts
-    if not np.array_equal(starts[first], block_starts):
-        return False
+    if len(starts) != int(counts.sum()) or not np.array_equal(starts[first], block_starts):
+        return None
     following = np.append(starts[1:], block_ends[-1:])
     following[first + counts - 1] = block_ends
-    return bool(np.array_equal(walk.ends, following))
+    return following
 
 
 def _chain(starts: Int64s, ends: Int64s, block_starts: Int64s, counts: Int64s) -> Int64s | None:

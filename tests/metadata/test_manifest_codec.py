@@ -111,6 +111,24 @@ def fast_write(schema: Any, rows: list[dict[str, Any]], sync_interval: int = 16_
     return out.getvalue()
 
 
+def _third(entries: Any) -> Any:
+    """By fields at the head of an entry."""
+    return (np.arange(entries.num_rows) + len(entries.column("file_name")[0].as_py()) % 3) % 3 == 0
+
+
+def _by_schema(entries: Any) -> Any:
+    """By a field behind the head."""
+    return entries.column("schema_id").to_numpy() % 2 == 0
+
+
+def _by_schema_of_third(entries: Any) -> Any:
+    """By such a field of those that another test leaves."""
+    found = _third(entries)
+    rows = np.flatnonzero(found)
+    found[rows] = _by_schema(entries.take(pa.array(rows)))
+    return found
+
+
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Decode all at once, then one by one; both must agree; all at once must have worked unless told otherwise."""
@@ -122,9 +140,13 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
             patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", 0)
             patch.setattr(manifest_codec, "_walk_manifest", lambda *args: walks.append(original(*args)) or walks[-1])
             first = decode_manifest(data, "m")
+            some = [decode_manifest(data, "m", keep=keep) for keep in (_third, _by_schema, _by_schema_of_third)]
+            del walks[1:]
             patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", 10**9)
             second = decode_manifest(data, "m")
         assert first.equals(second)
+        for keep, found in zip((_third, _by_schema, _by_schema_of_third), some, strict=True):
+            assert found.equals(first.filter(pa.array(keep(first), pa.bool_())))
         first.validate(full=True)
         assert [walk is not None for walk in walks] == [at_once]
         return first

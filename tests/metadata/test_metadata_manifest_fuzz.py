@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,6 +143,10 @@ def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, i
         schema = fastavro.parse_schema(json.loads(text))
         names = [fastavro.schemaless_reader(stream, schema, None)["_FILE"]["_FILE_NAME"] for _ in range(60)]  # type: ignore[call-overload,index]
         assert at_once["file_name"] == names
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", 0)
+            found = decode_manifest(data, "m", keep=lambda _: np.arange(60) % 7 == 0)
+        assert found.to_pydict() == {name: values[::7] for name, values in at_once.items()}
 
 
 def all_of(decode: Callable[[], Iterable[Any]]) -> tuple[list[Any], str]:
