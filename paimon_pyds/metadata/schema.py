@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from paimon_pyds.base.cache import ByIdentity
 from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.retry import Pauses, Retry
@@ -200,11 +201,14 @@ def schema_to_json(schema: TableSchema) -> str:
     return to_java_json(_members(schema))
 
 
+_FIELDS_AS_JSON: ByIdentity[list[dict[str, Any]]] = ByIdentity()
+
+
 def _members(schema: TableSchema) -> dict[str, Any]:
     members: dict[str, Any] = {
         "version": schema.version,
         "id": schema.id,
-        "fields": [field_to_json(f) for f in schema.fields],
+        "fields": _FIELDS_AS_JSON.get((schema.fields,), None, lambda: [field_to_json(f) for f in schema.fields]),
         "highestFieldId": schema.highest_field_id,
         "partitionKeys": list(schema.partition_keys),
         "primaryKeys": list(schema.primary_keys),

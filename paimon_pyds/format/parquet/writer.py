@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc
-from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types import AtomicType, DataField
 from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.base.types.nested import has_strict_member, with_values
 from paimon_pyds.errors import SchemaError
@@ -87,7 +87,7 @@ class ParquetWriter:
     def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """See `FileFormat.check_writer`."""
         WriterOptions.parse(options)
-        file_schema(fields)
+        file_schema([f for f in fields if not isinstance(f.type, AtomicType)])  # the others are never refused
         shredding_of(fields, options)
 
     def write(self, batch: pa.RecordBatch) -> None:
