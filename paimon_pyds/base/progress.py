@@ -7,7 +7,6 @@ progress is shown; if it is not, nothing is counted.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import Progress
 
 T = TypeVar("T")
-_log = logging.getLogger("paimon_pyds.progress")
 VARIABLE = "PAIMON_PYDS_PROGRESS"
 EVENT_INTERVAL_SECONDS = 0.1
 """Seconds between two events of progress: more often than a person can read would only cost time."""
@@ -332,8 +330,11 @@ class Operation:
         try:
             self._listener(event)
         except Exception as error:  # noqa: BLE001 - raised, it would undo a commit that may be published
+            import logging
+
             self._listener = None
-            _log.warning("progress is not reported any more, as its receiver failed: %r", error)
+            log = logging.getLogger("paimon_pyds.progress")
+            log.warning("progress is not reported any more, as its receiver failed: %r", error)
         finally:
             current.reset(token)
 

@@ -139,7 +139,7 @@ def _held(error: BaseException) -> Iterator[BaseException]:
 
 def visible(text: str) -> str:
     r"""The text with control characters, line breaks and marks of direction written out, as ``\x1b`` or ``\u202e``."""
-    return re.sub(UNSEEN, _escaped, text)
+    return text if text.isprintable() else re.sub(UNSEEN, _escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -10,12 +10,16 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from paimon_pyds.base.records import dataclass
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _T = TypeVar("_T")
 _Source = Generator[_T, None, None]
@@ -35,6 +39,8 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.
         helpers += 1
     if not helpers:
         return [piece() for piece in pieces]
+    from concurrent.futures import wait
+
     results: dict[int, _T] = {}
     errors: dict[int, BaseException] = {}
     numbers, lock = iter(range(len(pieces))), threading.Lock()
@@ -66,6 +72,8 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
     """Threads that live on: when a thread ends, its memory is returned to the system page by page, which takes time."""
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(4 * (os.cpu_count() or 1), "paimon-parallel")
 
 
@@ -107,7 +115,7 @@ def in_order(
         prefetcher.stop()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Prefetcher(Generic[_T]):
     """The sources that were begun, ``streams``, the one whose turn it is first; arguments are those of `in_order`."""
 
@@ -168,7 +176,7 @@ class _Prefetcher(Generic[_T]):
                 return
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Stream(Generic[_T]):
     """One source, and its items that wait."""
 

@@ -12,7 +12,6 @@ may be able to write options too: with ``external-paths.trust-table`` false only
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -213,7 +212,11 @@ class TablePaths:
 
     def stream_writer(self, user: str) -> str:
         """``stream-writer/writer-USER``; of other users than short lower-case names the digest."""
-        name = user if _PLAIN_NAME.fullmatch(user) else hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
+        name = user
+        if not _PLAIN_NAME.fullmatch(user):
+            import hashlib  # OpenSSL takes time to load, and few processes need it
+
+            name = hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
         return f"{self.stream_writers_dir}/writer-{name}"
 
     @property

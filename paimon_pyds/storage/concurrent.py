@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from paimon_pyds.storage import FileIO, requests_at_once
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -36,6 +38,8 @@ def concurrent_map(call: Callable[[_T], _R], items: Iterable[_T], threads: int) 
     if threads < 2:
         yield from map(call, items)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(threads, thread_name_prefix="paimon-requests")
     begun: deque[Future[_R]] = deque()
     try:

@@ -15,7 +15,6 @@ import errno
 import functools
 import io
 import os
-import shutil
 import stat
 import threading
 import time
@@ -209,6 +208,8 @@ class LocalFileIO:
                 os.unlink(path)
 
     def delete_tree(self, path: str) -> None:
+        import shutil  # loads all kinds of compression
+
         for attempt in range(3):
             try:
                 shutil.rmtree(path)

@@ -6,7 +6,6 @@ The hash is of rows without their number of fields.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +22,7 @@ from paimon_pyds.base.arrays import (
     unaligned_words,
     valid_mask,
 )
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row.decode import FIXED, INLINE_BYTES, Form, form_of, header_words
 from paimon_pyds.base.types import DataType, Kind, arrow_type, timestamp_unit
 from paimon_pyds.errors import SchemaError

@@ -26,14 +26,10 @@ from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
 from paimon_pyds.base.variant.parts import VariantParts
-from paimon_pyds.engine.read.joined_reader import JoinedReader
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
-from paimon_pyds.engine.read.ranges_reader import RangesReader
-from paimon_pyds.engine.read.row_id_reader import RowIdReader
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import FiltersRows, FormatReader, PrunesParts, ReadCounters, has_kind
 from paimon_pyds.format.batches import no_columns
-from paimon_pyds.format.blob.reader import BlobReader, BlobSource
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import is_blob_file
 from paimon_pyds.metadata.partition import partition_texts
@@ -122,10 +118,14 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
             yield ranged
         return
     if file.parts:
+        from paimon_pyds.engine.read.joined_reader import JoinedReader
+
         with closing(JoinedReader(file, spec.joined(file), partial(open_data_file, spec, counters=counters))) as joined:
             yield joined
         return
     if file.schema_id < 0:
+        from paimon_pyds.engine.read.row_id_reader import RowIdReader
+
         values = file._replace(schema_id=0)  # of the data file itself
         opened = partial(open_data_file, spec, values, counters) if file.schema_id == IN_FILE else None
         yield RowIdReader(file, opened)
@@ -153,7 +153,11 @@ def _reader_of_ranges(spec: ReadSpec, file: PlannedFile, counters: ReadCounters)
     """A reader of columns that several files hold, each for some of the rows."""
     begin = file.first_row_id or 0
     if not is_blob_file(file.path):
+        from paimon_pyds.engine.read.ranges_reader import RangesReader
+
         return RangesReader(file, spec.fields_of, partial(open_data_file, spec, counters=counters))
+    from paimon_pyds.format.blob.reader import BlobReader, BlobSource
+
     sources = [
         BlobSource(part.path, part.size, (part.first_row_id or 0) - begin, part.row_count, part.sequence_number or 0)
         for part in file.parts

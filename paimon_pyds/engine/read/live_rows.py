@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -15,18 +16,20 @@ from pyroaring import BitMap
 from paimon_pyds import format as formats
 from paimon_pyds.base.arrays import scalar
 from paimon_pyds.base.cache import cached_property
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import ReadCounters
-from paimon_pyds.index.evaluate import FileIndex, IndexResult, open_embedded_index, open_side_index
-from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.metadata.split import DeletionFile, PlannedFile, ReadSpec
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 from paimon_pyds.storage import FileIO, FileSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.index.evaluate import FileIndex, IndexResult
 
 
 @dataclass(slots=True)
@@ -133,6 +136,8 @@ def planned_rows(file: PlannedFile) -> RowSelection:
     """The rows of a file that its plan selects, deleted ones included. Raises CorruptFileError."""
     selection = RowSelection.ALL
     if file.selection is not None:
+        from paimon_pyds.index.roaring.codec import decode_bitmap
+
         selection = RowSelection(decode_bitmap(file.selection, path=file.path))
     if file.window is not None:
         selection = selection & RowSelection.of(range(*file.window))
@@ -219,10 +224,12 @@ class LiveRows:
     @cached_property
     def indexes(self) -> list[FileIndex]:
         """The file's index containers, opened: the embedded one, the side file. None of them when they are not used."""
-        if not self.spec.use_index:
-            return []
-        found = []
         embedded = self.file.embedded_index
+        if not self.spec.use_index or embedded is None is self.file.index_path:
+            return []
+        from paimon_pyds.index.evaluate import open_embedded_index, open_side_index  # the readers of all kinds
+
+        found = []
         if embedded is not None:
             found.append(self._in_use.enter_context(open_embedded_index(embedded, self.file.name)))
         if self.file.index_path is not None:

@@ -249,8 +249,6 @@ def bucket_mask(
     ``predicate``: the filter, or a part of it. ``schema``: the one that the predicate is bound to. ``schemas``: gives
     all schemas of the table, see `bucket_key_fields`.
     """
-    from paimon_pyds.keys.bucket import bucket_of
-
     fields = bucket_key_fields(schema, schemas)
     if fields is None:
         return None
@@ -261,6 +259,8 @@ def bucket_mask(
     columns = _rows_with_all(predicate, fields) or _combined(predicate, fields)
     if columns is None:
         return None
+    from paimon_pyds.keys.bucket import bucket_of
+
     totals = to_numpy(entries.column("total_buckets"))
     buckets = to_numpy(entries.column("bucket"))
     mask = np.ones(len(totals), dtype=bool)

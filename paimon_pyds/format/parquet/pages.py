@@ -24,7 +24,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.conversion import FIXED, INT96, as_fixed
 from paimon_pyds.format.parquet.footer import MAGIC
 from paimon_pyds.format.parquet.page_picks import PagePick
-from paimon_pyds.format.parquet.source import decoding, joined_buffer, open_file
+from paimon_pyds.format.parquet.source import decoding, joined_buffer, open_reader
 from paimon_pyds.format.parquet.thrift import (
     BINARY,
     BOOL_FALSE,
@@ -257,7 +257,7 @@ def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]]
     with decoding(path):
         file = _file_of(picks, data, rows)
         threads = sum(rows) * len(picks) >= _THREADS_FROM
-        table = open_file(pa.BufferReader(file), on_threads=False).read(use_threads=threads)
+        table = open_reader(pa.BufferReader(file), on_threads=False).read_all(use_threads=threads)
     if table.num_rows != sum(rows) or table.num_columns != len(picks):
         raise CorruptFileError(f"pages of {sum(rows)} rows decode to {table.num_rows}", path=path, field="num_values")
     return list(table.columns)

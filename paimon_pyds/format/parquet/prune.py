@@ -29,7 +29,6 @@ from paimon_pyds.format.parquet.footer import Chunk, Leaf
 from paimon_pyds.format.parquet.page_index import ColumnIndex, listed
 from paimon_pyds.format.parquet.source import ParquetSource
 from paimon_pyds.format.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
-from paimon_pyds.format.parquet.variant_parts import part_column
 from paimon_pyds.sql.predicate.among import by_column
 from paimon_pyds.sql.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Const, Op, Or, Predicate, make_and, tested_columns
@@ -68,6 +67,8 @@ def prune(source: ParquetSource, predicate: Predicate, within: RowSelection) -> 
 def prune_parts(source: ParquetSource, tests: Sequence[PartTest], within: RowSelection) -> RowSelection:
     """Rows that may pass comparisons of parts of VARIANT columns, whose ``column`` is the file's. ``within``: as of
     `prune`."""
+    from paimon_pyds.format.parquet.variant_parts import part_column
+
     footer = source.footer
     selection = within if footer.row_count <= _MOST_ROWS else RowSelection.ALL
     for test in tests if footer.row_count <= _MOST_ROWS else ():

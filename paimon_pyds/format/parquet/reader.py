@@ -47,7 +47,6 @@ from paimon_pyds.format.parquet.pages import decode_picks
 from paimon_pyds.format.parquet.small_pages import has_small_pages, small_pages
 from paimon_pyds.format.parquet.sorted_column import find_values
 from paimon_pyds.format.parquet.source import ParquetSource, decoding
-from paimon_pyds.format.parquet.variant_parts import part_leaves
 from paimon_pyds.format.parquet.wide import WideFile
 from paimon_pyds.format.threads import all_of, in_order
 from paimon_pyds.sql.predicate.tree import Predicate
@@ -175,6 +174,8 @@ class ParquetReader:
         """The leaves to read of a column: if only its NULLs are wanted, one leaf is enough."""
         leaves = self._leaves(field.name)
         if isinstance(field.type, VariantParts):
+            from paimon_pyds.format.parquet.variant_parts import part_leaves
+
             return part_leaves(self._source.footer, leaves, field.type.paths)
         return leaves[:1] if wants_nulls_only(field) else leaves
 
@@ -389,9 +390,7 @@ class ParquetReader:
         leaves = list(chain.from_iterable(columns[i] for i in order))
         with self._source.arrow_file(int96=int96, buffer=buffer) as file:
             with decoding(self._path):
-                batches = file.reader.iter_batches(
-                    sizing.next, row_groups=[group], column_indices=leaves, use_threads=True
-                )
+                batches = file.iter_batches(sizing.next, row_groups=[group], column_indices=leaves, use_threads=True)
             while True:
                 with decoding(self._path):
                     batch = next(batches, None)
@@ -400,7 +399,7 @@ class ParquetReader:
                 if batch.num_columns != len(place):
                     raise CorruptFileError(f"{len(place)} columns wanted, {batch.num_columns} decoded", path=self._path)
                 yield batch if place == list(range(len(place))) else batch.select(place)
-                file.reader.set_batch_size(sizing.next)
+                file.set_batch_size(sizing.next)
 
     def _buffer(self, stored: int, columns: int) -> int:
         """Bytes of each column to read at a time; 0 where the row group may be held as it is stored."""

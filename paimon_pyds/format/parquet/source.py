@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from inspect import signature
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -187,9 +188,9 @@ class ParquetSource:
 
     @contextmanager
     def arrow_file(self, *, int96: bool, buffer: int = 0) -> Iterator[Any]:
-        """Pyarrow's ParquetFile, for one thread at a time. It stays open for the next call.
+        """Pyarrow's reader, for one thread at a time. It stays open for the next call.
 
-        With ``int96`` such columns come as twelve bytes; ``buffer`` is as in `open_file`.
+        With ``int96`` such columns come as twelve bytes; ``buffer`` is as in `open_reader`.
         """
         free = self._files.setdefault((int96, buffer), [])
         try:
@@ -213,7 +214,7 @@ class ParquetSource:
                 source = self._io.open_sized(self.path, self.size)
             else:
                 source = self._io.open_input(self.path)
-            return open_file(source, metadata, buffer)
+            return open_reader(source, metadata, buffer)
 
     def close(self) -> None:
         """Release the file; what a thread still reads from is released when it stops."""
@@ -227,7 +228,7 @@ class ParquetSource:
                 LOCAL_INDEXES.put(self.path, (self._version, self.footer, *kept), weight + 4 * len(self.footer.data))
         for free in list(self._files.values()):
             while free:
-                free.pop().close(force=True)
+                free.pop().close()
 
 
 def _version(io: FileIO, path: str, size: int) -> str | None:
@@ -244,10 +245,8 @@ def _version(io: FileIO, path: str, size: int) -> str | None:
 
 def _metadata_of(footer: bytes) -> Any:
     """Pyarrow's ``FileMetaData`` of a footer."""
-    import pyarrow.parquet as pq
-
     data = b"".join([MAGIC, footer, len(footer).to_bytes(4, "little"), MAGIC])
-    return pq.read_metadata(pa.BufferReader(data))
+    return open_reader(pa.BufferReader(data)).metadata
 
 
 def joined_buffer(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
@@ -297,8 +296,11 @@ def _in_a_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, on_threads: bool = True) -> Any:
-    """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any.
+def open_reader(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, on_threads: bool = True) -> Any:
+    """Pyarrow's reader of a file, which checks the checksums of pages, where they have any.
+
+    It is the one within `pyarrow.parquet.ParquetFile`, which takes time for each column of the file. And its module
+    loads pyarrow's file systems and TLS, which takes longer than many a query.
 
     Args:
         source: the file.
@@ -306,29 +308,24 @@ def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, o
         buffer: bytes of each column that are read at a time; 0 for row groups as a whole, which takes fewer requests.
         on_threads: read row groups as a whole on pyarrow's threads, which pays where there is something to wait for.
     """
-    import pyarrow.parquet as pq
+    from pyarrow._parquet import ParquetReader
 
-    return pq.ParquetFile(source, metadata=metadata, **_settings(on_threads and not buffer, buffer))
-
-
-def open_reader(data: bytes) -> Any:
-    """The ``reader`` of such a file, alone and from memory: making the rest of it takes as long as it does."""
-    import pyarrow.parquet as pq
-
-    reader = pq.ParquetReader()
-    reader.open(pa.BufferReader(pa.py_buffer(data)), **_settings(False, 0))
+    reader = ParquetReader()
+    optional = {"arrow_extensions_enabled": False} if _has_extensions() else {}
+    reader.open(
+        source,
+        metadata=metadata,
+        pre_buffer=on_threads and not buffer,
+        buffer_size=buffer,
+        page_checksum_verification=True,
+        **optional,
+    )
     return reader
 
 
 @cache
-def _settings(pre_buffer: bool, buffer: int) -> dict[str, Any]:
-    import pyarrow.parquet as pq
+def _has_extensions() -> bool:
+    """Whether this pyarrow may decode columns as extension types."""
+    from pyarrow._parquet import ParquetReader
 
-    settings = {
-        "pre_buffer": pre_buffer,
-        "buffer_size": buffer,
-        "page_checksum_verification": True,
-        "arrow_extensions_enabled": False,
-    }
-    supported = pq.ParquetFile.__init__.__code__.co_varnames
-    return {name: value for name, value in settings.items() if name in supported}
+    return "arrow_extensions_enabled" in signature(ParquetReader.open).parameters

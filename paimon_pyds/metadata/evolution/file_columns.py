@@ -38,8 +38,6 @@ from paimon_pyds.base.types.vectors import stored_fields, vectors_of
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.format import has_kind
 from paimon_pyds.format.batches import rebuild
-from paimon_pyds.metadata.evolution.casting import can_cast, cast_atomic, depends_on_zone
-from paimon_pyds.metadata.evolution.devolve import devolve_leaf
 from paimon_pyds.sql.predicate.among import LISTED_VALUES, among, column_test, place_of, places_of, row_count
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import (
@@ -240,6 +238,8 @@ class Evolution:
         column = ColumnRef(file.name, path, file_type, file.id)
         if same_type(read_type, file_type):
             return Leaf(leaf.op, column, leaf.literals)
+        from paimon_pyds.metadata.evolution.devolve import devolve_leaf  # few tables have changed types
+
         return devolve_leaf(leaf, column, read_type, file_type, self.zone)
 
 
@@ -357,6 +357,8 @@ def _converter(file: DataType, read: DataType, zone: str | None) -> _Convert | N
         case AtomicType(), AtomicType():
             if same_type(file, read):
                 return None
+            from paimon_pyds.metadata.evolution.casting import can_cast, cast_atomic, depends_on_zone
+
             if not can_cast(file, read):
                 raise SchemaError(f"Paimon has no cast from {file} to {read}")
             if zone is None and depends_on_zone(file, read):
