@@ -97,7 +97,7 @@ class BeforeBench(Bench):
         for _ in range(self.pairs):
             pair = []
             for root, tables in ((None, self.directory / "bench.db"), (self._checkout, self._tables)):
-                paths = [str(tables / name) for name in SPARK_TABLES]
+                paths = [str(tables / name) for name in (*SPARK_TABLES, "many")]
                 pair.append(run_module("benchmarks.spark_cases", paths, root))
             runs.append(pair)
         for name in _SPARK:

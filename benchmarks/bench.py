@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks import (
     cases_blobs,
     cases_evolution,
+    cases_first,
     cases_formats,
     cases_index,
     cases_keys,
@@ -33,6 +34,8 @@ from benchmarks.worker import INDEX, INDEX_TWO
 
 SPARK_TABLES = ("ours_bitmap", "small")
 """A large and a small table, each with a copy as plain Parquet beside it."""
+SPARK_FILES = 1_500
+"""Files of a third table, a row in each."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,9 @@ class Bench:
         cost = statistics.median(b - a for a, b in runs) * 1000
         self.add("import the data source in a planning process", f"+{cost:.0f} ms", "", "", "< 100 ms")
 
+    def first(self) -> None:
+        cases_first.section(self)
+
     def index(self) -> None:
         cases_index.section(self)
 
@@ -245,6 +251,7 @@ class Bench:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        self.run("ours_small_table", path=self.path("many"), files=SPARK_FILES, versions=0)
         for path, rows in zip(map(self.path, SPARK_TABLES), (self.rows, 100), strict=True):
             if not Path(path).exists():
                 self.run("ours_bitmap", path=path, rows=rows)
@@ -256,20 +263,21 @@ class Bench:
 
     def spark(self) -> None:
         self.spark_tables()
-        result = run_module("benchmarks.spark_cases", [self.path(name) for name in SPARK_TABLES])
+        tables = [self.path(name) for name in (*SPARK_TABLES, "many")]
+        result = run_module("benchmarks.spark_cases", tables)
         for name, what, target in (
             ("large", f"filtered query on {self.rows:,} rows", "≤ 1.0×"),
             ("small", "filtered query on 100 rows", "≤ 1.3×"),
             ("full", f"all columns of {self.rows:,} rows", ""),
             ("narrow", f"one column of {self.rows:,} rows", ""),
+            ("full_ready", f"all columns of {self.rows:,} rows, against a source of ready batches", "≤ 1.05×"),
+            ("narrow_ready", f"one column of {self.rows:,} rows, against a source of ready batches", "≤ 1.1×"),
+            ("many", f"{SPARK_FILES:,} files of one row in as many partitions", ""),
         ):
-            ours, peer = result[name]["ours"], result[name]["parquet"]
+            ours, peer = result[name]["ours"], result[name]["peer"]
+            peer_name = "ready" if name.endswith("ready") else "parquet"
             self.add(
-                f"Spark: {what}",
-                f"{ours:.3f} s",
-                f"parquet {peer:.3f} s",
-                f"{result[name]['ratio']:.2f}×",
-                target,
+                f"Spark: {what}", f"{ours:.3f} s", f"{peer_name} {peer:.3f} s", f"{result[name]['ratio']:.2f}×", target
             )
 
 

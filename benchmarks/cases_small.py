@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FILES = (100, 1_500, 10_000)
 MAIN = 1_500
-CHANGES = ("delete", "update")
+CHANGES = ("delete", "update", "merge", "compact")
 
 
 def section(bench: Bench) -> None:
@@ -48,19 +48,24 @@ def section(bench: Bench) -> None:
                 ("ours_small_read", read),
                 (peer, read),
             )
-    for versions, kind in ((0, "files of one row"), (2, "buckets of two files, by key")):
-        path = bench.path(f"small_{MAIN}_{versions}")
+    for files, versions, kind in (
+        *((files, 0, "files of one row") for files in FILES),
+        *((files, 2, "buckets of two files, by key") for files in FILES[:2]),
+    ):
+        path = bench.path(f"small_{files}_{versions}")
         counted = "ours_small_count", {"path": path}
-        bench.compare(f"count a third of {MAIN:,} {kind}, CPU time", "", counted, ("rust_small_count", {"path": path}))
+        bench.compare(f"count a third of {files:,} {kind}, CPU time", "", counted, ("rust_small_count", {"path": path}))
         if versions:
-            what = f"look up the rows of {MAIN:,} {kind}, against reading them, CPU time"
+            what = f"look up the rows of {files:,} {kind}, against reading them, CPU time"
             bench.compare(
-                what, "", ("ours_small_lookup", {"path": path}), ("ours_small_read", {"path": path, "rows": MAIN})
+                what, "", ("ours_small_lookup", {"path": path}), ("ours_small_read", {"path": path, "rows": files})
             )
         for change in CHANGES:
-            what = f"{change} a third of the rows of {MAIN:,} {kind}, against reading them, CPU time"
+            what = f"{change} a third of the rows of {files:,} {kind}, against reading them, CPU time"
             arguments = {"path": path, "change": change}
-            bench.compare(what, "", ("ours_small_change", arguments), ("ours_small_read", {"path": path, "rows": MAIN}))
+            bench.compare(
+                what, "", ("ours_small_change", arguments), ("ours_small_read", {"path": path, "rows": files})
+            )
 
 
 @case
@@ -161,9 +166,11 @@ def rust_small_count(path: str) -> dict[str, Any]:
 def ours_small_change(path: str, change: str) -> dict[str, Any]:
     table = ours(copy_of(path, f"changed_{Path(path).name}"))
     table.scan(limit=1).to_arrow()
-    operation = (
-        (lambda: table.delete("code < 33"))
-        if change == "delete"
-        else (lambda: table.update({"x": "x + 1"}, "code < 33"))
-    )
-    return {"seconds": computed(operation)[0]}
+    third = table.scan("code < 33").to_arrow()
+    operations = {
+        "delete": lambda: table.delete("code < 33"),
+        "update": lambda: table.update({"x": "x + 1"}, "code < 33"),
+        "merge": lambda: table.merge(third, on=["p", "id"], when_matched="update"),
+        "compact": lambda: table.compact(full=True),
+    }
+    return {"seconds": computed(operations[change])[0]}

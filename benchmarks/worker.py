@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks import (
     cases_blobs,
     cases_evolution,
+    cases_first,
     cases_formats,
     cases_index,
     cases_keys,
@@ -135,6 +136,7 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
 MODULES = (
     cases_blobs,
     cases_evolution,
+    cases_first,
     cases_formats,
     cases_index,
     cases_keys,
