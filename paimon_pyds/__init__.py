@@ -51,7 +51,10 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
 
     def __getattr__(name: str) -> Any:
         if name in _WHERE:
-            globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # only once
+            from paimon_pyds.base.cache import collection_paused
+
+            with collection_paused():  # modules stay: searches for cycles among them find nothing
+                globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # only once
             return globals()[name]
         if name in ("cdc", "errors", "spark", "types"):
             return importlib.import_module(f"paimon_pyds.{name}")
