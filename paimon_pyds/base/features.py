@@ -83,8 +83,11 @@ FEATURES = (
     Feature("orc", "ORC", "yes; outside the years 1677 to 2262 nested timestamps, and those with nanoseconds, are "
             "refused", "yes; timestamps with a fraction in the last second before 1970 are refused"),
     Feature("row-files", "`row` files (`file.format=row`)",
-            "append tables whose rows are whole", "refused", "2.0"),
-    Feature("other-files", "data files of Mosaic, Vortex, Lance, CSV, JSON and text",
+            "yes; in tables with a primary key refused", "refused", "2.0"),
+    Feature("mosaic-files", "Mosaic files (`file.format=mosaic`)",
+            "with the package `paimon-mosaic` (the extra `mosaic`), whose native code may end the process at a damaged "
+            "file; without it refused", "refused", "2.0"),
+    Feature("other-files", "data files of Vortex, Lance, CSV, JSON and text",
             "refused by name, with what reads them", "refused", "CSV, JSON, text, Lance 1.3; others 2.0"),
     Feature("file-indexes", "file indexes: bloom filter, bitmap 1 and 2, BSI, range bitmap", "yes",
             "yes; `table.index.build` for files that are there; indexes of other types are refused",

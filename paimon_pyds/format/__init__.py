@@ -425,14 +425,17 @@ _FORMATS = {
     "avro": FileFormat("avro", "avro.reader.AvroReader", "avro.reader.AvroWriter"),
 }
 _ELSEWHERE = {
-    "mosaic": "pypaimon, pypaimon-rust, and Java Paimon with paimon-mosaic read",
+    "mosaic": "pypaimon, pypaimon-rust and Java Paimon 2 write",
     "vortex": "pypaimon with the extra vortex, and Java Paimon with paimon-vortex read",
     "lance": "pypaimon with the extra lance, and Java Paimon with paimon-lance read",
     **dict.fromkeys(("csv", "json", "text"), "Java Paimon and pypaimon-rust read"),
     "row": "pypaimon, pypaimon-rust and Java Paimon 2 write",
 }
 """What reads data files of other formats, or writes those that are only read here."""
-_READ_ONLY = {"row": FileFormat("row", "row.reader.RowReader", "row.reader.NoWriter")}
+_READ_ONLY = {
+    "row": FileFormat("row", "row.reader.RowReader", "row.reader.NoWriter"),
+    "mosaic": FileFormat("mosaic", "mosaic.MosaicReader", "row.reader.NoWriter"),
+}
 _LINES = {
     name: FileFormat(name, f"lines.{place}", "row.reader.NoWriter")
     for name, place in (("csv", "csv.CsvReader"), ("json", "json.JsonReader"), ("text", "reader.TextReader"))
@@ -450,7 +453,7 @@ def by_name(name: str) -> FileFormat:
         raise UnsupportedError(
             f"data files of format {key!r:.40} are not {'written' if key in _READ_ONLY else 'supported'}",
             hint=f"{', '.join(_FORMATS)} are{others}",
-            feature="row-files" if key in _READ_ONLY else "other-files",
+            feature=f"{key}-files" if key in _READ_ONLY else "other-files",
         )
     return found
 

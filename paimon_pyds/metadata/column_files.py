@@ -233,9 +233,10 @@ def _parts(
 
 def _holding(file: PlannedFile, ids: Sequence[int], spec_fields: Callable[[int], Sequence[DataField]]) -> PlannedFile:
     """A file of which these columns are read."""
-    held = file.write_cols
-    names = (f.name for f in spec_fields(file.schema_id) if f.id in ids and (held is None or f.name in held))
-    return file._replace(write_cols=tuple(names), deletion=None, is_part=True)
+    fields = spec_fields(file.schema_id)
+    held = tuple(f.name for f in fields) if file.write_cols is None else file.write_cols
+    names = tuple(f.name for f in fields if f.id in ids and f.name in held)
+    return file._replace(write_cols=names, deletion=None, file_cols=held)
 
 
 def _joined_file(anchor: PlannedFile, parts: Sequence[PlannedFile]) -> PlannedFile:

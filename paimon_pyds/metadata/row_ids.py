@@ -59,7 +59,8 @@ def with_row_ids(
             names = file.write_cols or tuple(field.name for field in fields_of(file.schema_id))
             index = None if file.embedded_index is None else FileBounds(None, {}, file.embedded_index)
             stored = tuple(name for name in names if name not in NAMES)
-            own = (file._replace(write_cols=stored, deletion=None, bounds=index, selection=None, window=None),)
+            rest = file._replace(write_cols=stored, file_cols=file.write_cols or stored)
+            own = (rest._replace(deletion=None, bounds=index, selection=None, window=None),)
         yield file._replace(
             write_cols=None,
             index_path=None,

@@ -21,8 +21,8 @@ from paimon_pyds.base.arrays import to_numpy
 from paimon_pyds.base.cache import collection_paused
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.text import files_text, names_text, one_line, size_text
-from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema
-from paimon_pyds.base.types.vectors import stored_fields
+from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema, walk_fields
+from paimon_pyds.base.types.nulls import wants_nulls_only
 from paimon_pyds.errors import READ_AGAIN, expired_file
 from paimon_pyds.format import BATCH_BYTES, WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.evolution.joined_columns import JoinedColumns, joined_columns
@@ -160,7 +160,7 @@ class PlannedFile(NamedTuple):
         parts: the files that hold its columns, where these are several (`metadata.column_files`): its path is that of
             the one that deletion vectors name, its size that of all; ``write_cols`` of each part are the columns that
             are read from it. See `is_joined`.
-        is_part: it is one of these, and may have more columns than ``write_cols``.
+        file_cols: all columns that are in the file, where ``write_cols`` are some of them.
     """
 
     path: str
@@ -181,7 +181,7 @@ class PlannedFile(NamedTuple):
     run: SortedRun | None = None
     ordered_by: int | None = None
     parts: tuple[PlannedFile, ...] = ()
-    is_part: bool = False
+    file_cols: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return one_line(
@@ -517,13 +517,19 @@ class ReadSpec:
 
     def _columns_in(self, file: PlannedFile) -> tuple[DataField, ...] | None:
         """All columns that a file has, in its order; None where that is not known."""
-        if file.run is not None or file.is_part:
+        if file.run is not None:
             return None
         if self.of_directory:
             return tuple(field for field in self.schemas[file.schema_id] if field not in self.partition_fields)
-        known = {field.name: field for field in stored_fields(self.schemas[file.schema_id])} | dict(METADATA_FIELDS)
-        names = [f.name for f in self.schemas[file.schema_id]] if file.write_cols is None else file.write_cols
-        return tuple(known[name] for name in names) if all(name in known for name in names) else None
+        fields = self.schemas[file.schema_id]
+        if any(map(wants_nulls_only, walk_fields(fields))):  # in place of VARIANT, of which the file has values
+            return None
+        known = {field.name: field for field in fields} | dict(METADATA_FIELDS)
+        held = file.write_cols if file.file_cols is None else file.file_cols
+        names = [field.name for field in fields] if held is None else held
+        if set(names).issubset(METADATA_FIELDS) or not set(names).issubset(known):
+            return None
+        return tuple(known[name] for name in names)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema; those of several under their joined

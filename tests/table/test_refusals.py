@@ -159,10 +159,14 @@ CASES = [
     Case("orc", "read", _late_in_orc, _read, "rewrite the table as Parquet"),
     Case("row-files", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, COLUMNS, options={"file.format": "row"}), "pypaimon, pypaimon-rust and Java Paimon 2 write"),
+    *(Case(feature, "write", _set(key="id", changelog_producer="input", **{option: value}), _append, "orc, avro are")
+      for option, value, feature in (("file__format__per__level", "0:lance", "other-files"),
+      ("file__format__per__level", "0:avro,5:row", "row-files"), ("changelog_file__format", "json", "other-files"))),
+    Case("mosaic-files", "write", _made(), lambda t: t.append(ROW, options={"file.format": "mosaic"}), "Java Paimon 2"),
     *(Case("other-files", cell, _made(), lambda t, run=run, name=name: run(t, name), reader)
       for cell, run in (("read", lambda t, name: by_path(f"data-1.{name}")),
                         ("write", lambda t, name: t.append(ROW, options={"file.format": name})))
-      for name, reader in (("mosaic", "pypaimon, pypaimon-rust"), ("vortex", "extra vortex"), ("lance", "extra lance"),
+      for name, reader in (("vortex", "extra vortex"), ("lance", "extra lance"),
                            ("csv", "pypaimon-rust"), ("json", "pypaimon-rust"), ("text", "pypaimon-rust"))),
     *(Case("manifest-formats", cell, _set(manifest__format=name), run, "avro") for name in ("orc", "parquet")
       for cell, run in (("read", _read), ("write", _append))),
@@ -199,7 +203,11 @@ CASES = [
          lambda io: io.create_if_absent("hdfs://h:1/t/s", b""), "copy the table"),
 ]  # fmt: skip
 
-ELSEWHERE = {("extra-metadata", "write"): "metadata/test_manifest_codec"}
+ELSEWHERE = {
+    ("extra-metadata", "write"): "metadata/test_manifest_codec",
+    ("mosaic-files", "read"): "format/test_mosaic",
+    ("row-files", "read"): "format/row/test_row_format",
+}
 """Refusals that other tests try."""
 
 

@@ -105,7 +105,7 @@ def key_fields(schema: TableSchema) -> tuple[DataField, ...]:
     return tuple(key_field(schema.field(name)) for name in schema.trimmed_primary_keys)
 
 
-def level_options(options: TableOptions, level: int) -> dict[str, str]:
+def level_options(options: TableOptions, level: int | str) -> dict[str, str]:
     """What the options ``….per.level`` say of the files of one level of a table with a primary key."""
     return _given({key: options.get(f"{key}.per.level").get(str(level)) for key in _PER_LEVEL})
 
@@ -348,7 +348,8 @@ def check_table_files(schema: TableSchema, options: Mapping[str, str]) -> None:
     if not schema.primary_keys:
         return
     physical = row_layout(schema, typed).physical
-    files = {"data files of level 0": level_options(typed, 0)}
+    levels = {"0", *(level for key in _PER_LEVEL for level in typed.get(f"{key}.per.level"))}
+    files = {f"data files of level {level}": level_options(typed, level) for level in sorted(levels)}
     if typed.get("changelog-producer") != "none":
         files["changelog files"] = changelog_options(typed, 0)
     for what, own in files.items():
@@ -357,7 +358,9 @@ def check_table_files(schema: TableSchema, options: Mapping[str, str]) -> None:
         except (OptionError, UnsupportedError) as error:
             said = ", ".join(f"{key}={value}" for key, value in own.items() if key != "data-file.prefix")
             where = f" ({said}, as their own options have it)" if said else ""
-            raise type(error)(f"{what}{where}: {error.message}", hint=error.hint) from None
+            error.message = f"{what}{where}: {error.message}"
+            error.args = (error.message,)
+            raise
 
 
 def check_vector_files(schema: TableSchema, options: Mapping[str, str]) -> None:

@@ -24,10 +24,12 @@ from paimon_pyds.base.types import (
     MapType,
     MultisetType,
     RowType,
+    VectorType,
     arrow_type,
     timestamp_unit,
 )
 from paimon_pyds.base.types.kinds import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNITS_PER_SECOND
+from paimon_pyds.base.types.vectors import stored_type
 from paimon_pyds.base.varints import LONGER, unsigned_varints
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
@@ -77,30 +79,47 @@ class RowDecoder:
         return found, at
 
     def values(self, type_: DataType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
-        """A value at each cursor, and the cursors after them."""
+        """A value at each cursor, and the cursors after them. VECTOR is given as the ARRAY of its elements."""
         match type_:
+            case VectorType():
+                return self._vectors(type_, at, limit)
             case ArrayType():
-                return self._list(arrow_type(type_), type_.element, at, limit)
+                return self._list(arrow_type(stored_type(type_)), type_.element, at, limit)
             case MapType():
-                return self._map(arrow_type(type_), type_.key, type_.value, at, limit)
+                return self._map(arrow_type(stored_type(type_)), type_.key, type_.value, at, limit)
             case MultisetType():
                 return self._map(arrow_type(type_), type_.element, AtomicType(Kind.INT, nullable=False), at, limit)
             case RowType():
                 names = frozenset(field.name for field in type_.fields)
                 columns, at = self.rows(type_.fields, names, at, limit)
+                wanted = arrow_type(stored_type(type_))
                 if not columns:
-                    return pa.Array.from_buffers(arrow_type(type_), len(at), [None], children=[]), at
-                return pa.StructArray.from_arrays([*columns.values()], fields=list(arrow_type(type_))), at
-            case AtomicType(kind=kind):
-                if kind in _FIXED:
-                    return self._fixed(type_, at, limit)
-                if kind is Kind.DECIMAL:
-                    return self._decimals(type_, at, limit)
-                if kind in TIMESTAMP_KINDS:
-                    return self._timestamps(type_, at, limit)
-                if kind in BINARY_KINDS or kind in STRING_KINDS:
-                    return self._texts(type_, at, limit)
-        raise UnsupportedError(f"columns of type {type_.name} are not read from files of the format row")
+                    return pa.Array.from_buffers(wanted, len(at), [None], children=[]), at
+                return pa.StructArray.from_arrays([*columns.values()], fields=list(wanted)), at
+            case AtomicType():
+                return self._atomic(type_, at, limit)
+        raise self._unread(type_)
+
+    def _atomic(self, type_: AtomicType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
+        kind = type_.kind
+        if kind in _FIXED:
+            return self._fixed(type_, at, limit)
+        if kind is Kind.DECIMAL:
+            return self._decimals(type_, at, limit)
+        if kind in TIMESTAMP_KINDS:
+            return self._timestamps(type_, at, limit)
+        if kind in BINARY_KINDS or kind in STRING_KINDS:
+            return self._texts(type_, at, limit)
+        if kind is Kind.VARIANT:
+            value, at = self._bytes(at, limit)
+            metadata, end = self._bytes(at, limit)
+            named, parts = {"value": value, "metadata": metadata}, list(arrow_type(type_))
+            return pa.StructArray.from_arrays([named[part.name] for part in parts], fields=parts), end
+        raise self._unread(type_)
+
+    def _unread(self, type_: DataType) -> UnsupportedError:
+        told = f"columns of type {type_.name} are not read from files of the format row"
+        return UnsupportedError(told, path=self._path, feature="row-files")
 
     def _check(self, end: Int64s, limit: Int64s) -> None:
         if (end > limit).any():
@@ -132,10 +151,14 @@ class RowDecoder:
             raise CorruptFileError("a text or a number is longer than its row", path=self._path, field="length")
         return start, start + lengths
 
-    def _texts(self, type_: AtomicType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
+    def _bytes(self, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
         start, end = self._spans(at, limit)
+        return slices(self._data, start, end), end
+
+    def _texts(self, type_: AtomicType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
+        found, end = self._bytes(at, limit)
         try:
-            return slices(self._data, start, end).cast(arrow_type(type_)), end
+            return found.cast(arrow_type(type_)), end
         except pa.ArrowInvalid as error:
             raise CorruptFileError("a text is not UTF-8", path=self._path, field="text") from error
 
@@ -177,6 +200,20 @@ class RowDecoder:
             raise UnsupportedError(f"a timestamp is outside the range of {wanted}", path=self._path)
         counts = millis * per_milli + nanos // (_MILLI_NANOS // per_milli)
         return array(counts, pa.int64()).view(wanted), end
+
+    def _vectors(self, type_: VectorType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
+        """The elements follow their number: none of them is NULL."""
+        counts, at = self._varints(at, limit)
+        if (counts != type_.length).any():
+            raise CorruptFileError(f"a vector has not {type_.length} elements", path=self._path, field="count")
+        assert isinstance(type_.element, AtomicType)
+        dtype = np.dtype(_FIXED[type_.element.kind])
+        end = at + type_.length * dtype.itemsize
+        self._check(end, limit)
+        places = (at[:, None] + np.arange(type_.length) * dtype.itemsize).ravel()
+        elements = _fixed_array(type_.element, self._numbers(dtype.str, places))
+        wanted = arrow_type(stored_type(type_))
+        return pa.Array.from_buffers(wanted, len(at), [None, _offsets(counts)], children=[elements]), end
 
     def _list(self, wanted: pa.DataType, element: DataType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
         counts, elements, end = self._elements(element, at, limit)

@@ -95,8 +95,8 @@ class RowReader:
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if self._hints.columns is None:
             raise UnsupportedError(
-                "files of the format row are read whole only: not in tables with a primary key, nor where columns of a "
-                "row are in several files",
+                "files of the format row don't name their columns: they are not read in tables with a primary key, nor "
+                "row ids in them, nor which values of VARIANT columns are NULL",
                 path=self._path,
                 hint="read the table with pypaimon, or rewrite it with another file.format",
                 feature="row-files",

@@ -15,10 +15,15 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types.nulls import nulls_only
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.format.avro.compression import decompressor
 from paimon_pyds.format.row.decode import PADDING, RowDecoder
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import parse_schema
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.storage import open_file_io
+from support.data_files import fields_of
 from support.effort import LONG, SEED
 from support.peers import Pypaimon
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads, v2_table
@@ -93,6 +98,58 @@ def test_random_rows_filters_and_projections(tmp_path: Path) -> None:
         other.close()
 
 
+def test_vectors(tmp_path: Path) -> None:
+    """Their elements have no bits that say which are NULL."""
+    other = Pypaimon(tmp_path)
+    try:
+        kinds = {"f": pa.list_(pa.float32(), 3), "l": pa.list_(pa.int64(), 2), "n": pa.int32(), "rest": pa.string()}
+        rows = pa.table(
+            {
+                "f": pa.array([[0.5, 1.0, -2.0], None, [3.0, 4.0, 5.5]], kinds["f"]),
+                "l": pa.array([None, [1, -(2**40)], [3, 4]], kinds["l"]),
+                "n": pa.array([7, 8, None], pa.int32()),
+                "rest": ["a", None, "c"],
+            }
+        )
+        path = other.create("t", pa.schema(kinds), [], [], {"file.format": "row"})
+        other.append("t", rows)
+        table = pp.Table.open(path)
+        assert all(pa.types.is_fixed_size_list(field.type) for field in list(table.arrow_schema)[:2])
+        for columns in (["f", "l", "n", "rest"], ["n"], ["l"], ["rest", "f"]):
+            assert lines(table.scan(columns=columns).to_arrow()) == lines(rows.select(columns))
+    finally:
+        other.close()
+
+
+def test_rows_whose_columns_are_in_several_files(tmp_path: Path) -> None:
+    """A file of the format is one of a group then, or has columns that newer files have, too."""
+    other = Pypaimon(tmp_path)
+    try:
+        schema = pa.schema({name: pa.string() for name in "abcdefghij"})
+        evolving = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "file.format": "row"}
+        path = other.create("t", schema, [], [], evolving)
+        rows = pa.table({name: [f"{name}{n}" if n % 3 else None for n in range(20)] for name in schema.names})
+        other.append("t", rows)
+        other.update("t", "a", "a4", {"b": "new", "i": None})
+        table = pp.Table.open(path)
+        table.update({"j": "'ours'"}, "a = 'a5'", options={"file.format": "parquet"})
+        expected = rows.to_pylist()
+        expected[4] |= {"b": "new", "i": None}
+        expected[5] |= {"j": "ours"}
+        whole = pa.Table.from_pylist(expected, schema)
+        assert lines(table.to_arrow()) == lines(whole)
+        assert {Path(part.path).suffix for file in table.scan().plan().files for part in file.parts} == {
+            ".row",
+            ".parquet",
+        }
+        for columns in (["j"], ["c", "i"], ["b", "a"], ["h"]):
+            assert lines(table.scan(columns=columns).to_arrow()) == lines(whole.select(columns))
+            found = table.scan("_ROW_ID BETWEEN 4 AND 6 AND g IS NOT NULL", columns=columns).to_arrow()
+            assert lines(found) == lines(whole.select(columns).take([4, 5]))
+    finally:
+        other.close()
+
+
 def _block() -> tuple[bytes, list[int], Any]:
     """The first block of the fixture, where its rows begin and end, and its columns."""
     path = v2_table("row_format")
@@ -148,6 +205,53 @@ def test_damaged_files(tmp_path: Path) -> None:
             lines(pp.Table.open(path).to_arrow())
     file.write_bytes(whole)
     assert lines(pp.Table.open(path).to_arrow()) == expected
+
+
+def test_damage_of_the_index_is_an_error_or_without_effect(tmp_path: Path) -> None:
+    path = v2_copy("row_format", tmp_path)
+    (file,) = path.glob("bucket-0/*.row")
+    whole = file.read_bytes()
+    expected = lines(pp.Table.open(path).to_arrow())
+    index = struct.unpack("<q", whole[-20:-12])[0]
+    rng, refused = random.Random(SEED), 0
+    for at in range(index, len(whole)):
+        for value in {0, 0x7F, 0xFF, whole[at] ^ 1 << rng.randrange(8)} - {whole[at]}:
+            file.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+            try:
+                assert lines(pp.Table.open(path).to_arrow()) == expected, (at, value)
+            except PaimonError:
+                refused += 1
+    assert refused > 2 * (len(whole) - index)
+
+
+def test_tables_with_a_primary_key_are_refused(tmp_path: Path) -> None:
+    other = Pypaimon(tmp_path)
+    try:
+        schema = pa.schema([pa.field("id", pa.int32(), nullable=False), ("v", pa.int32())])
+        path = other.create("t", schema, ["id"], [], {"file.format": "row", "bucket": "1"})
+        other.append("t", pa.table({"id": [1], "v": [2]}, schema))
+        with pytest.raises(UnsupportedError, match="not read in tables with a primary key") as caught:
+            pp.Table.open(path).to_arrow()
+        assert caught.value.feature == "row-files"
+    finally:
+        other.close()
+
+
+def test_which_variants_are_null_is_not_asked(tmp_path: Path) -> None:
+    """Their bytes stand in the way to the columns that follow."""
+    fields = nulls_only(fields_of("INT", "VARIANT", "INT"))
+    spec = ReadSpec(open_file_io(str(tmp_path))[0], {0: fields}, fields[2:])
+    assert spec.hints(PlannedFile("t/data-1.row", 1, 1, 0, PartitionBucket(b"", 0))).columns is None
+
+
+def test_variants_at_cursors() -> None:
+    fields = fields_of("INT", "VARIANT", "INT")
+    rows = [b"\0" + b"\1\0\0\0" + b"\2ab" + b"\3xyz" + b"\5\0\0\0", b"\2" + b"\2\0\0\0" + b"\6\0\0\0"]
+    ends = np.cumsum([len(row) for row in rows])
+    data = b"".join(rows) + PADDING
+    found, end = RowDecoder(data, "f").rows(fields, frozenset({"c1", "c2"}), np.array([0, ends[0]]), ends)
+    assert found["c1"].to_pylist() == [{"value": b"ab", "metadata": b"xyz"}, None]
+    assert (found["c2"].to_pylist(), end.tolist()) == ([5, 6], ends.tolist())
 
 
 def test_such_files_are_not_written(tmp_path: Path) -> None:
