@@ -73,7 +73,7 @@ class CsvReader(LineReader):
                     "a line has a quote or a backslash in a place, or blanks alone, that readers of CSV take for "
                     "different values",
                     path=self.path,
-                    hint="write the file anew, with quotes around whole values",
+                    hint="write the file anew, with quotes around whole values; or give another csv.escape-character",
                     feature="format-tables",
                 )
             reading = csv.ReadOptions(column_names=columns, block_size=len(part) + 1, use_threads=False)

@@ -202,7 +202,7 @@ class RowDecoder:
         return array(counts, pa.int64()).view(wanted), end
 
     def _vectors(self, type_: VectorType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
-        """The elements follow their number: none of them is NULL."""
+        """The elements follow their number, and no element is NULL."""
         counts, at = self._varints(at, limit)
         if (counts != type_.length).any():
             raise CorruptFileError(f"a vector has not {type_.length} elements", path=self._path, field="count")
