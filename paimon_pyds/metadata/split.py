@@ -522,6 +522,8 @@ class ReadSpec:
         if self.of_directory:
             return tuple(field for field in self.schemas[file.schema_id] if field not in self.partition_fields)
         fields = self.schemas[file.schema_id]
+        if any(field.name == "_VALUE_KIND" for field in fields):  # where it stands among a key's columns is not known
+            return None
         if any(map(wants_nulls_only, walk_fields(fields))):  # in place of VARIANT, of which the file has values
             return None
         known = {field.name: field for field in fields} | dict(METADATA_FIELDS)

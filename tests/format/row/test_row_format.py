@@ -19,6 +19,7 @@ from paimon_pyds.base.types.nulls import nulls_only
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.format.avro.compression import decompressor
 from paimon_pyds.format.row.decode import PADDING, RowDecoder
+from paimon_pyds.keys.merge.key_values import with_key_values
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import parse_schema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
@@ -237,11 +238,13 @@ def test_tables_with_a_primary_key_are_refused(tmp_path: Path) -> None:
         other.close()
 
 
-def test_which_variants_are_null_is_not_asked(tmp_path: Path) -> None:
-    """Their bytes stand in the way to the columns that follow."""
-    fields = nulls_only(fields_of("INT", "VARIANT", "INT"))
-    spec = ReadSpec(open_file_io(str(tmp_path))[0], {0: fields}, fields[2:])
-    assert spec.hints(PlannedFile("t/data-1.row", 1, 1, 0, PartitionBucket(b"", 0))).columns is None
+def test_columns_of_unknown_places_are_not_read(tmp_path: Path) -> None:
+    """Those of a key, and values of VARIANT of which only the NULLs are wanted: they stand in the way to others."""
+    variants, plain = fields_of("INT", "VARIANT", "INT"), fields_of("INT", "INT")
+    file = PlannedFile("t/data-1.row", 1, 1, 0, PartitionBucket(b"", 0))
+    for fields, known in ((variants, True), (nulls_only(variants), False), (with_key_values({0: plain})[0], False)):
+        spec = ReadSpec(open_file_io(str(tmp_path))[0], {0: fields}, fields[:1])
+        assert (spec.hints(file).columns == fields) == known
 
 
 def test_variants_at_cursors() -> None:
