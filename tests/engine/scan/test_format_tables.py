@@ -156,6 +156,16 @@ def test_lines_that_parsers_disagree_on_are_an_error(line: str, tmp_path: Path) 
         table.to_arrow()
 
 
+def test_another_escape_character_leaves_backslashes_alone(tmp_path: Path) -> None:
+    table = format_table(tmp_path / "t", "id INT, t STRING", "csv")
+    (tmp_path / "t" / "a.csv").write_text('1,C:\\new\n2,"a,\\b"\n')
+    with pytest.raises(UnsupportedError, match=r"another csv\.escape-character"):
+        table.to_arrow()
+    for other in ("^", "\0"):
+        found = table.scan(options={"csv.escape-character": other}).to_arrow()
+        assert found["t"].to_pylist() == ["C:\\new", "a,\\b"]
+
+
 @pytest.mark.parametrize("line", ["", "{", "[1]", '{"id": "x"}', '{"id": 1.5}', '{"id": 1, "t": 3}', '{"id": 1} {}'])
 def test_lines_that_are_no_rows_are_an_error(line: str, tmp_path: Path) -> None:
     table = format_table(tmp_path / "t", "id INT, t STRING", "json")
