@@ -14,7 +14,7 @@ _PLAIN = {
     **dict.fromkeys(INTEGER_KINDS, r"^-?[0-9]{1,19}$"),
     **dict.fromkeys(FLOAT_KINDS, r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"),
     Kind.DATE: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    Kind.TIMESTAMP: r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$",
+    Kind.TIMESTAMP: r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{0,PRECISION})?$",
 }
 """Texts that Arrow reads as Java does."""
 KINDS = frozenset({*_PLAIN, *STRING_KINDS, Kind.BOOLEAN, Kind.DECIMAL})
@@ -28,7 +28,7 @@ def values_of(texts: pa.Array, field: DataField) -> pa.Array:
         return texts
     if kind is Kind.BOOLEAN:
         return pc.equal(pc.utf8_lower(texts), scalar("true"))
-    pattern = _PLAIN.get(kind, r"^-?[0-9]+(\.[0-9]+)?$")
+    pattern = _PLAIN.get(kind, r"^-?[0-9]+(\.[0-9]+)?$").replace("PRECISION", str(type_.precision))
     strange = pc.filter(texts, pc.invert(pc.match_substring_regex(texts, pattern)))
     if len(strange) == strange.null_count:
         try:

@@ -156,6 +156,27 @@ def test_lines_that_parsers_disagree_on_are_an_error(line: str, tmp_path: Path) 
         table.to_arrow()
 
 
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_digits_that_a_type_lacks_are_an_error(format_: str, tmp_path: Path) -> None:
+    time = "2020-01-02 03:04:05"
+    values = {
+        "TIMESTAMP(0)": f"{time}.6",
+        "TIMESTAMP(4)": f"{time}.12345",
+        "DECIMAL(4, 1)": "1.25",
+        "SMALLINT": "40000",
+    }
+    for number, (type_, text) in enumerate(values.items()):
+        table = format_table(tmp_path / f"t{number}", f"v {type_}", format_)
+        line = text if format_ == "csv" else json.dumps({"v": text})
+        (tmp_path / f"t{number}" / f"a.{format_}").write_text(line)
+        with pytest.raises(CorruptFileError):
+            table.to_arrow()
+        if format_ == "json" and type_.startswith("DECIMAL"):
+            (tmp_path / f"t{number}" / "a.json").write_text('{"v": 1.25}')
+            with pytest.raises(CorruptFileError):
+                table.to_arrow()
+
+
 def test_another_escape_character_leaves_backslashes_alone(tmp_path: Path) -> None:
     table = format_table(tmp_path / "t", "id INT, t STRING", "csv")
     (tmp_path / "t" / "a.csv").write_text('1,C:\\new\n2,"a,\\b"\n')
