@@ -14,15 +14,15 @@ from paimon_pyds.base.arrays import from_numpy
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
-from paimon_pyds.format import FoundRows, ReadCounters, ReadHints
+from paimon_pyds.format import ReadCounters, ReadHints
 from paimon_pyds.format.batches import resized
-from paimon_pyds.sql.predicate.tree import Predicate
+from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.storage import FileIO
 
 _MAGIC = b"MOSA"
 
 
-class MosaicReader:
+class MosaicReader(PlainReader):
     """`FormatReader` of one open file."""
 
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
@@ -54,15 +54,6 @@ class MosaicReader:
     def groups(self) -> Sequence[tuple[int, int]]:
         ends = [sum(self._rows[: n + 1]) for n in range(len(self._rows))]
         return [(end - rows, end) for end, rows in zip(ends, self._rows, strict=True) if rows]
-
-    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        return RowSelection.ALL
-
-    def bounds(self, field: DataField) -> tuple[int, int] | None:
-        return None
-
-    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
-        return None
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(fields)

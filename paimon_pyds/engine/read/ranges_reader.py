@@ -13,16 +13,16 @@ from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.nested import nulls_of
-from paimon_pyds.format import FormatReader, FoundRows
+from paimon_pyds.format import FormatReader
+from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 from paimon_pyds.metadata.split import PlannedFile
-from paimon_pyds.sql.predicate.tree import Predicate
 
 _NO_FILE = -1
 """In place of the number of a file where none has the rows: their values are NULL."""
 
 
-class RangesReader:
+class RangesReader(PlainReader):
     """`FormatReader` of such columns.
 
     ``file``: its parts are the files, the newest first. ``fields_of``: gives the columns of a file. ``open_part``:
@@ -54,15 +54,6 @@ class RangesReader:
     def groups(self) -> Sequence[tuple[int, int]]:
         return [(start, stop) for start, stop, _ in self._ranges]
 
-    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        return RowSelection.ALL
-
-    def bounds(self, field: DataField) -> tuple[int, int] | None:
-        return None
-
-    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
-        return None
-
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(fields)
         for start, stop, number in self._ranges:
@@ -82,6 +73,3 @@ class RangesReader:
                 rows = RowSelection(rows.positions.shift(shift))
             with self._open_part(part) as reader:
                 yield from map(own.apply, reader.read(own.file_fields, rows, batch_rows))
-
-    def close(self) -> None:
-        pass

@@ -18,7 +18,7 @@ from paimon_pyds.base.arrays import is_true
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.format import FoundRows, ReadCounters, ReadHints
+from paimon_pyds.format import ReadCounters, ReadHints
 from paimon_pyds.format.avro.columns import FileRecord, LocatedRows, MisfitError
 from paimon_pyds.format.avro.compression import compressor
 from paimon_pyds.format.avro.container import BLOCK_BYTES, Block, ContainerReader, block_bytes, header_bytes
@@ -26,7 +26,7 @@ from paimon_pyds.format.avro.lockstep import are_alike, field_places
 from paimon_pyds.format.avro.records import RecordDecoder, RecordRows, encode_rows
 from paimon_pyds.format.avro.types import has_references, plain_schema, project, write_schema
 from paimon_pyds.format.batches import no_columns, resized
-from paimon_pyds.sql.predicate.tree import Predicate
+from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.storage import FileIO, OutputFile
 
 _CHUNK_BYTES = 8 * 2**20
@@ -40,7 +40,7 @@ _CODECS = {
 }  # fmt: skip
 
 
-class AvroReader:
+class AvroReader(PlainReader):
     """One open Avro file."""
 
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
@@ -62,18 +62,6 @@ class AvroReader:
 
     def _fetch(self, offset: int, length: int) -> bytes:
         return self._counters.read_range(self._io, self._path, offset, length)
-
-    def groups(self) -> Sequence[tuple[int, int]]:
-        return [(0, self.row_count)] if self.row_count else []  # blocks are too small to be worth a visit each
-
-    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        return RowSelection.ALL  # Avro files have no statistics
-
-    def bounds(self, field: DataField) -> tuple[int, int] | None:
-        return None
-
-    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
-        return None
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         batches = self._rows(fields, selection, batch_rows, lambda rows: rows.batch(fields))

@@ -18,10 +18,10 @@ from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, Kind, MapType, RowType, arrow_schema, arrow_type
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import FoundRows, ReadCounters, ReadHints
+from paimon_pyds.format import ReadCounters, ReadHints
 from paimon_pyds.format.blob import codec, nested
 from paimon_pyds.format.blob.references import BlobDescriptor, encode_descriptor
-from paimon_pyds.sql.predicate.tree import Predicate
+from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.storage import FileIO, check_range
 
 _TAIL_BYTES = 16 << 10
@@ -71,7 +71,7 @@ class _Places(NamedTuple):
     length: Int64s
 
 
-class BlobReader:
+class BlobReader(PlainReader):
     """`FormatReader` of one column of ``row_count`` rows. ``as_descriptors``: a BLOB is given as its descriptor."""
 
     def __init__(
@@ -89,18 +89,6 @@ class BlobReader:
         self._as_descriptors = as_descriptors
         self._files = sorted(sources, key=lambda source: -source.sequence)
         self._whole: dict[int, bytes] = {}
-
-    def groups(self) -> Sequence[tuple[int, int]]:
-        return [(0, self.row_count)] if self.row_count else []
-
-    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        return RowSelection.ALL
-
-    def bounds(self, field: DataField) -> tuple[int, int] | None:
-        return None
-
-    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
-        return None
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         (field,) = fields

@@ -16,9 +16,9 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, Kind, arrow_schema
 from paimon_pyds.base.types.kinds import STRING_KINDS
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.format import FoundRows, ReadCounters, ReadHints
+from paimon_pyds.format import ReadCounters, ReadHints
 from paimon_pyds.format.batches import resized
-from paimon_pyds.sql.predicate.tree import Predicate
+from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.storage import FileIO
 
 Parse: TypeAlias = Callable[[bytes], Sequence[pa.Array]]
@@ -30,7 +30,7 @@ _MARK = b"\xef\xbb\xbf"
 """The mark of UTF-8 at the beginning of a file, which is no part of the first line."""
 
 
-class LineReader:
+class LineReader(PlainReader):
     """`FormatReader` of one file. `parser` is what formats differ in."""
 
     header = False
@@ -49,25 +49,10 @@ class LineReader:
         """A parser of these columns. Raises UnsupportedError: columns of types that the format has no values of."""
         raise NotImplementedError
 
-    def groups(self) -> Sequence[tuple[int, int]]:
-        return [(0, self.row_count)] if self.row_count else []
-
-    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        return RowSelection.ALL
-
-    def bounds(self, field: DataField) -> tuple[int, int] | None:
-        return None
-
-    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
-        return None
-
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(fields)
         batches = self._batches(fields, schema, selection)
         yield from resized(batches, schema, batch_rows, self.hints.batch_bytes)
-
-    def close(self) -> None:
-        pass
 
     def _batches(
         self, fields: Sequence[DataField], schema: pa.Schema, selection: RowSelection

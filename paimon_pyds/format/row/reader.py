@@ -20,12 +20,12 @@ from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.format import FoundRows, ReadCounters, ReadHints
+from paimon_pyds.format import ReadCounters, ReadHints
 from paimon_pyds.format.avro.compression import decompressor
 from paimon_pyds.format.batches import resized
 from paimon_pyds.format.blob.codec import decode_lengths
+from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.format.row.decode import PADDING, RowDecoder
-from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import FileIO
 
 _FOOTER = struct.Struct("<qiqib3si")
@@ -36,7 +36,7 @@ _INT = 4
 """Bytes of the numbers at the end of a block."""
 
 
-class RowReader:
+class RowReader(PlainReader):
     """`FormatReader` of one open file."""
 
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
@@ -80,18 +80,6 @@ class RowReader:
                 return value, at
         raise CorruptFileError("a number does not end", path=self._path, field="index")
 
-    def groups(self) -> Sequence[tuple[int, int]]:
-        return [(0, self.row_count)] if self.row_count else []  # blocks are too small to be worth a visit each
-
-    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        return RowSelection.ALL
-
-    def bounds(self, field: DataField) -> tuple[int, int] | None:
-        return None
-
-    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
-        return None
-
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if self._hints.columns is None:
             raise UnsupportedError(
@@ -103,9 +91,6 @@ class RowReader:
             )
         batches = self._batches(self._hints.columns, fields, selection)
         yield from resized(batches, arrow_schema(fields), batch_rows, self._hints.batch_bytes)
-
-    def close(self) -> None:
-        pass
 
     def _batches(
         self, columns: Sequence[DataField], fields: Sequence[DataField], selection: RowSelection
