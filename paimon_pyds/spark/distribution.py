@@ -43,8 +43,9 @@ def bucket(df: DataFrame, table: Table | str) -> Column:
     """The bucket of each row in a table with fixed buckets, as the writer computes it.
 
     ``df.repartition(n, bucket(df, table))`` brings the rows of a bucket to one task, which then writes one file of them
-    (more where they exceed ``target-file-size``). Add the partition columns where the table has some. Partitions
-    that have another number of buckets than the table's options say can't be written to before they are rescaled.
+    (more where they exceed ``target-file-size``). Add the partition columns where the table has some. The writer
+    goes by the number of buckets that a partition has; where that is another one than the option says, rows of one
+    bucket come to several tasks, and to as many files.
 
     Args:
         df: classic or Connect, with the table's bucket key; a key column that is missing has its default, or NULL.

@@ -138,11 +138,12 @@ def test_partitions_have_numbers_of_their_own(tmp_path: Path, key: bool) -> None
     table.alter({"bucket": "8"})
     assert table.maintenance.rescale(where="p = 1").partitions == 1
     table.append(pa.table({"p": [2, 1], "k": [1001, 1003], "v": ["x", "y"]}, _SCHEMA))
-    with pytest.raises(CommitError, match=r"partition p=0 with a new bucket num 8.* previous bucket num is 4.*rescale"):
-        table.append(_rows(0, 4))
+    more = {"p": [0, 0, 3], "k": [1044, 1045, 1046], "v": ["x", "y", "w"]}
+    table.append(pa.table(more, _SCHEMA))  # a partition keeps its number, and a new one has that of the option
+    _check_buckets(table, 8, "p = 3")
     for where, count in (("p = 0", 4), ("p = 1", 8), ("p = 2", 8)):
         _check_buckets(table, count, where)
-    assert len(_read(table)) == len(rows) + 2
+    assert len(_read(table)) == len(rows) + 5
     keys = table.scan(columns=["k"]).to_arrow()["k"].to_pylist()
     for k in range(0, 120, 11):
         plan = table.scan(f"k = {k}").plan()
@@ -155,14 +156,32 @@ def test_partitions_have_numbers_of_their_own(tmp_path: Path, key: bool) -> None
         assert table.update({"v": "'z'"}, "k IN (44, 33)").rows_updated == 2
         assert table.count("v = 'z'") == 2
     totals = table.system.read("partitions").to_pylist()
-    assert [row["total_buckets"] for row in totals] == [4, 8, 8]
+    assert [row["total_buckets"] for row in totals] == [4, 8, 8, 8]
     if key:
         with pytest.raises(UnsupportedError, match="different numbers of buckets"):
             table.scan(options={"incremental-between": "3,4", "incremental-between-scan-mode": "diff"}).to_arrow()
-        diff = table.scan(options={"incremental-between": "4,5", "incremental-between-scan-mode": "diff"})
+        diff = table.scan(options={"incremental-between": "6,7", "incremental-between-scan-mode": "diff"})
         assert diff.to_arrow().num_rows == 2
     assert table.compact(full=True).groups > 0
-    assert [row["total_buckets"] for row in table.system.read("partitions").to_pylist()] == [4, 8, 8]
+    assert [row["total_buckets"] for row in table.system.read("partitions").to_pylist()] == [4, 8, 8, 8]
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_writes_go_by_the_number_that_a_partition_has(tmp_path: Path, key: bool) -> None:
+    table = _make(tmp_path, 4, key=key)
+    table.maintenance.rescale(6, "p = 1")  # the option stays
+    rows = pa.table({"p": [0, 1, 1, 2], "k": [2000, 2001, 2002, 2003], "v": ["x"] * 4}, _SCHEMA)
+    table.append(rows)
+    table.merge(rows.slice(2), ["p", "k"], when_matched="update", when_not_matched="insert")
+    with table.stream_writer("s") as stream:
+        stream.write(rows)
+        stream.commit(1)
+    for where, count in (("p = 0", 4), ("p = 1", 6), ("p = 2", 4)):
+        _check_buckets(table, count, where)
+    assert table.count("k >= 2000") == (4 if key else 8)
+    table.overwrite(rows.slice(1, 2), dynamic=True)
+    _check_buckets(table, 4, "p = 1")
+    assert table.count("p = 1") == 2
 
 
 @pytest.mark.parametrize("key", [False, True])

@@ -41,7 +41,9 @@ def write_context(
     own = dict(options or {})
     if overwrite:
         own.setdefault(MISSING_COLUMNS, "null")  # no value stays that NULL could replace
-    context = WriteContext(store.io, store.root, store.branch, schema, own, existing_rows=existing_rows)
+    context = WriteContext(
+        store.io, store.root, store.branch, schema, own, existing_rows=existing_rows, replaces=overwrite
+    )
     if ROW_KIND_COLUMN in context.raw_options or MISSING_COLUMNS in context.raw_options:
         IncomingRows(context)  # refuses what has no meaning
     if schema.has_dynamic_buckets and not existing_rows:

@@ -147,6 +147,7 @@ class WriteContext:
             "" for none, as an overwrite looks for none; None where rows stay in their buckets.
         schema_digest: `schema_digest` of the table's schema with all its options.
         columns: those that the files hold (data evolution); None for all columns.
+        replaces: the rows replace all others of their partitions.
         of_group: a file has all rows of a row group, however large it gets.
     """
 
@@ -161,6 +162,7 @@ class WriteContext:
     schema_digest: str = ""
     index_manifest: str | None = None
     columns: frozenset[str] | None = None
+    replaces: bool = False
     of_group: bool = False
 
     def __post_init__(self) -> None:

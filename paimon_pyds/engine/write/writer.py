@@ -25,7 +25,7 @@ from paimon_pyds.engine.write.router import Router
 from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
 from paimon_pyds.engine.write.small_files import SMALL_ROWS, AppendedRows, SmallFilesWriter
 from paimon_pyds.errors import SnapshotNotFoundError, StorageError
-from paimon_pyds.keys.bucket import BucketAssigner, bucket_assigner
+from paimon_pyds.keys.bucket import BucketAssigner, Known, bucket_assigner
 from paimon_pyds.keys.bucket.assigner import OneBucket, PlacedRows
 from paimon_pyds.keys.bucket.dynamic import AssignedBuckets, DynamicBuckets, IndexedBuckets, KeyShare
 from paimon_pyds.keys.bucket.hash_index import HashIndex
@@ -152,8 +152,7 @@ class TableWriter:
             self._indexed = DynamicBuckets(context.schema, context.options, index, share, alone=alone)
             self._assigner = self._indexed
         else:
-            known = () if self._numbers is None else (self._numbers.total_buckets,)
-            self._assigner = bucket_assigner(context.schema, context.options, *known)
+            self._assigner = bucket_assigner(context.schema, context.options, self._known_buckets())
         self._hash_files: list[str] = []
         self._router = Router(context.schema, self._assigner, bucket if isinstance(bucket, str) else None)
         self._unrouted = _Gathered()
@@ -176,6 +175,15 @@ class TableWriter:
             from paimon_pyds.metadata.partition_time import strict_check
 
             self._check_partition = strict_check(context.schema, context.options)
+
+    def _known_buckets(self) -> Known:
+        """How many buckets partitions have, which is looked up where some may have others than the option says."""
+        context = self._context
+        fixed = int(context.options.get("bucket")) > 0
+        alike = context.schema.id == 0 and not context.schema.partition_keys
+        if fixed and (alike or context.replaces or "bucket" in context.dynamic_options):
+            return lambda partition: None
+        return (self._numbers or SequenceNumbers(context)).total_buckets
 
     def __enter__(self) -> TableWriter:
         return self

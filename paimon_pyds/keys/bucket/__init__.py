@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paimon_pyds.keys.bucket.assigner import (
     BucketAssigner,
+    Known,
     PartitionedRows,
     bucket_assigner,
     bucket_shares,
@@ -11,4 +12,12 @@ from paimon_pyds.keys.bucket.assigner import (
 )
 from paimon_pyds.keys.bucket.functions import bucket_of
 
-__all__ = ["BucketAssigner", "PartitionedRows", "bucket_assigner", "bucket_of", "bucket_shares", "makes_buckets"]
+__all__ = [
+    "BucketAssigner",
+    "Known",
+    "PartitionedRows",
+    "bucket_assigner",
+    "bucket_of",
+    "bucket_shares",
+    "makes_buckets",
+]

@@ -7,7 +7,7 @@ How the rows of a bucket are written is not decided here: see `paimon_pyds.engin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,24 +56,42 @@ class UnawareBucket(BucketAssigner):
         return -1
 
 
-class FixedBuckets(BucketAssigner):
-    """A fixed number of buckets, the option ``bucket``: a function of the row's bucket key decides."""
+Known: TypeAlias = Callable[[bytes], "int | None"]
+"""How many buckets a partition has; None for none yet."""
 
-    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+
+class FixedBuckets(BucketAssigner):
+    """A fixed number of buckets: a function of the row's bucket key decides. The option ``bucket`` is the number of new
+    partitions; those that have files keep theirs, ``known``, until they are rescaled."""
+
+    def __init__(self, schema: TableSchema, options: TableOptions, known: Known) -> None:
         self._count = int(options.get("bucket"))
         self._keys = schema.bucket_keys
         self._types = [schema.field(name).type for name in self._keys]
         self._function = str(options.get("bucket-function.type"))
+        self._known = known
+        self._totals: dict[bytes, int] = {}
         self.one_bucket = not self._keys
 
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        buckets = np.zeros(batch.rows.num_rows, np.int32)
         if self.one_bucket:
-            return np.zeros(batch.rows.num_rows, np.int32)
+            return buckets
+        totals = np.array([self.total_buckets(partition) for partition in batch.partitions])
         columns = [batch.rows.column(name) for name in self._keys]
-        return bucket_of(columns, self._types, self._count, self._function)
+        if (totals == totals[0]).all() and totals[0] > 0:
+            return bucket_of(columns, self._types, int(totals[0]), self._function)
+        totals = totals[batch.codes]
+        buckets[totals < 0] = POSTPONE_BUCKET
+        for total in np.unique(totals[totals > 0]).tolist():
+            here = array(np.flatnonzero(totals == total))
+            buckets[to_numpy(here)] = bucket_of([c.take(here) for c in columns], self._types, total, self._function)
+        return buckets
 
     def total_buckets(self, partition: bytes) -> int:
-        return self._count
+        if partition not in self._totals:
+            self._totals[partition] = self._known(partition) or self._count
+        return self._totals[partition]
 
 
 class PlacedRows(BucketAssigner):
@@ -115,46 +133,26 @@ class OneBucket(BucketAssigner):
         return self._total
 
 
-class PostponedBuckets(BucketAssigner):
+class PostponedBuckets(FixedBuckets):
     """Buckets that are decided on later (``bucket=-2``): each partition has as many as its first files were given.
 
     Rows of partitions that have none wait in bucket -2, unless ``postpone.default-bucket-num`` says how many there are;
     so do all rows without ``postpone.batch-write-fixed-bucket``. (Java: classes PostponeFixedBucketSink and
     PostponeBucketRowKeyExtractor.)
-
-    ``known``: how many buckets a partition has; None for none yet.
     """
 
-    one_bucket = False
-
-    def __init__(self, schema: TableSchema, options: TableOptions, known: Callable[[bytes], int | None]) -> None:
-        self._keys = schema.bucket_keys
-        self._types = [schema.field(name).type for name in self._keys]
-        self._function = str(options.get("bucket-function.type"))
-        self._known = known
+    def __init__(self, schema: TableSchema, options: TableOptions, known: Known) -> None:
+        super().__init__(schema, options, known)
+        self.one_bucket = False
         self._wait = not options.get("postpone.batch-write-fixed-bucket")
-        self._first = int(options.get("postpone.default-bucket-num") or POSTPONE_BUCKET)
-        self._totals: dict[bytes, int] = {}
-
-    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
-        totals = np.array([self.total_buckets(partition) for partition in batch.partitions])[batch.codes]
-        buckets = np.full(batch.rows.num_rows, POSTPONE_BUCKET, np.int32)
-        for total in np.unique(totals[totals > 0]).tolist():
-            here = np.flatnonzero(totals == total)
-            columns = [batch.rows.column(name).take(array(here)) for name in self._keys]
-            buckets[here] = bucket_of(columns, self._types, total, self._function)
-        return buckets
+        self._count = int(options.get("postpone.default-bucket-num") or POSTPONE_BUCKET)
 
     def total_buckets(self, partition: bytes) -> int:
-        if self._wait:
-            return POSTPONE_BUCKET
-        if partition not in self._totals:
-            self._totals[partition] = self._known(partition) or self._first
-        return self._totals[partition]
+        return POSTPONE_BUCKET if self._wait else super().total_buckets(partition)
 
 
 def bucket_assigner(
-    schema: TableSchema, options: TableOptions, known: Callable[[bytes], int | None] = lambda partition: None
+    schema: TableSchema, options: TableOptions, known: Known = lambda partition: None
 ) -> BucketAssigner:
     """The assigner for the option ``bucket``. ``options``: the table's, overridden by the write's own. ``known``:
     returns the number of buckets of a partition; None if it has none yet.
@@ -163,7 +161,7 @@ def bucket_assigner(
     if count == -1:
         return UnawareBucket()
     if count > 0:
-        return FixedBuckets(schema, options)
+        return FixedBuckets(schema, options, known)
     if count == POSTPONE_BUCKET:
         return PostponedBuckets(schema, options, known)
     raise UnsupportedError(f"writing to bucket={count} is not supported")
