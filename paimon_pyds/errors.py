@@ -178,15 +178,20 @@ class SchemaError(PaimonError, ValueError):
     Attributes:
         row: the position, in the batch that was looked at, of the first row that does not fit; None where no single
             row is to blame, or its position is not known.
+        others: the errors of other columns of the same rows.
     """
 
     row: int | None = None
+    others: Sequence[SchemaError] = ()
 
     def name_row(self, before: int) -> None:
         """Say which row of all data it is; ``before`` is the number of rows in earlier batches."""
         if self.row is not None:
             self.message += f", first in row {before + self.row + 1:,} of the data"
-            self.row, self.args = None, (self.message,)
+        for other in self.others:
+            other.name_row(before)
+            self.message += f"; {other.message}"
+        self.row, self.others, self.args = None, (), (self.message,)
 
 
 class UnknownColumnError(SchemaError, ExpressionError):
@@ -285,6 +290,10 @@ def expired_file(
 def columns_text(names: Sequence[str]) -> str:
     """``column 'a'``, or ``columns 'a', 'b'``; of many the first ten."""
     return f"column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:10]))}{', …' if len(names) > 10 else ''}"
+
+
+GROWS = "write.merge-schema=true adds new columns to the table"
+"""What a hint says of columns of rows that the table does not have."""
 
 
 def suggest(name: str, candidates: Iterable[str], what: str) -> str | None:

@@ -548,6 +548,7 @@ class Table(RowStream):
         *,
         rowkind_column: str | None = None,
         missing_columns: MissingColumns | None = None,
+        strict: bool = True,
         options: OptionValues | None = None,
         progress: Progress | None = None,
     ) -> Snapshot | None:
@@ -555,9 +556,10 @@ class Table(RowStream):
 
         Args:
             data: a pandas or polars DataFrame (lazy ones, too), a pyarrow Table, batch or reader, a DuckDB relation, a
-                dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
-                these. Columns are matched by name. Floats of a pandas frame, NaN for NULL, go into integers where all
-                are whole.
+                dictionary of columns, a list of rows (dictionaries, dataclasses, named tuples or models of pydantic),
+                anything with ``__arrow_c_stream__``, or an iterable of these. Columns are matched by name, and Python's
+                own values converted by their types: a dictionary or pairs are a MAP, a dictionary or a row is a ROW.
+                Floats of a pandas frame, NaN for NULL, go into integers where all are whole.
             rowkind_column: the column of the data that has the kind of each row, and that is not stored: ``+I`` or
                 ``+U`` for a row to add, ``-U`` or ``-D`` for one to take away. For tables with a primary key only.
             missing_columns: what becomes of columns that the data, or a dictionary in it, does not have. With ``null``
@@ -567,6 +569,9 @@ class Table(RowStream):
                 sequence field the data has, those with aggregation the columns whose function takes NULL for a value
                 (first_value, last_value). Rows to take away need their key only. An option of the same meaning,
                 ``missing-columns``, may be given to other writes, and be stored in a table.
+            strict: of Python's own values in lists, dictionaries and rows: False takes texts of numbers, dates, times
+                and truth values, numbers as decimals, integers and truth values where they stay the same, and times
+                with and without a time zone in each other's place, by the local zone.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
             progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
@@ -578,10 +583,12 @@ class Table(RowStream):
             CommitError: not published; the files were removed.
         """
         from paimon_pyds.engine.append import append
+        from paimon_pyds.ops.ddl.merge_schema import with_columns_merged
 
         own = with_settings(options, {"rowkind-column": rowkind_column, "missing-columns": missing_columns})
         with shown("append", progress):
-            snapshot = append(self._store, data, own)
+            store = self._store
+            snapshot = append(store, with_columns_merged(store, data, own, strict=strict), own, strict=strict)
             self._maintain(None if snapshot is None else snapshot.id, own)
         return snapshot
 
@@ -591,6 +598,7 @@ class Table(RowStream):
         *,
         rowkind_column: str | None = None,
         missing_columns: MissingColumns | None = None,
+        strict: bool = True,
         options: OptionValues | None = None,
     ) -> StreamWriter:
         """A writer whose commits have numbers, and of which each is made once, whatever is repeated after a crash.
@@ -600,6 +608,7 @@ class Table(RowStream):
                 into the table needs a name of its own, and has it again after a restart.
             rowkind_column: as for `append`.
             missing_columns: as for `append`.
+            strict: as for `append`.
             options: table options for all of its writes.
 
         Returns:
@@ -612,7 +621,7 @@ class Table(RowStream):
         from paimon_pyds.ops.stream_writer import StreamWriter
 
         own = with_settings(options, {"rowkind-column": rowkind_column, "missing-columns": missing_columns})
-        return StreamWriter(self._store, user, own)
+        return StreamWriter(self._store, user, own, strict=strict)
 
     def overwrite(
         self,
@@ -620,6 +629,7 @@ class Table(RowStream):
         partition: Mapping[str, Any] | None = None,
         dynamic: bool = False,
         *,
+        strict: bool = True,
         options: OptionValues | None = None,
         progress: Progress | None = None,
     ) -> Snapshot | None:
@@ -629,6 +639,7 @@ class Table(RowStream):
             data: as for `append`.
             partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
             dynamic: replace the partitions that the data has rows in, and no other.
+            strict: as for `append`.
             options: as for `append`. Missing columns are NULL, or their default, unless ``missing-columns`` is
                 ``refuse``, or keys may come from partitions that stay.
             progress: as for `append`.
@@ -640,9 +651,12 @@ class Table(RowStream):
             SchemaError: as for `append`; data without columns, or with others than the table's, does not empty it.
         """
         from paimon_pyds.engine.append import OverwriteMode, overwrite
+        from paimon_pyds.ops.ddl.merge_schema import with_columns_merged
 
         with shown("overwrite", progress):
-            snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
+            store, own = self._store, option_texts(options)
+            rows = with_columns_merged(store, data, own, strict=strict)
+            snapshot = overwrite(store, rows, OverwriteMode(partition, dynamic), own, strict=strict)
             self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
@@ -865,10 +879,12 @@ class Table(RowStream):
         """
         from paimon_pyds.engine.rowlevel.clauses import MergeOptions
         from paimon_pyds.engine.rowlevel.merge_into import merge_into
+        from paimon_pyds.ops.ddl.merge_schema import with_columns_of_clauses
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
         with shown("merge", progress):
-            summary = merge_into(self._store, source, on, how, executor=executor)
+            store = self._store
+            summary = merge_into(store, with_columns_of_clauses(store, source, how), on, how, executor=executor)
             self._maintain(summary.snapshot_id, options, changed_rows=True)
         return summary
 

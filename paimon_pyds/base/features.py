@@ -106,7 +106,9 @@ FEATURES = (
             "refused where a strategy is set (`data-file.external-paths.strategy`)", "1.1",
             ("data-file.external-paths.strategy",)),
     # -------------------------------------------------------------------------------------------------------- columns
-    Feature("column-changes", "changes of columns (add, drop, rename, reorder, widen)", "yes", "`table.alter`"),
+    Feature("column-changes", "changes of columns (add, drop, rename, reorder, widen)", "yes",
+            "`table.alter`; all writes with `write.merge-schema` and its two options, which are those of Java's Spark "
+            "connector. Java widens with loss, too"),
     Feature("time", "TIME", "in milliseconds", "fractions of a millisecond are an error: Paimon's files hold none"),
     Feature("variant", "VARIANT columns, plain and shredded, in Parquet files", "yes",
             "yes, [shredded](types.md#values-of-variant) as `variant.shreddingSchema` says or "

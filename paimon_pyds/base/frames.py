@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array as arrow_array
-from paimon_pyds.base.left_out import LeftOut, batches_with_left_out, find_left_out, with_left_out
+from paimon_pyds.base.left_out import LeftOut, batches_with_left_out, find_left_out, left_out_of, with_left_out
 from paimon_pyds.base.progress import shown
-from paimon_pyds.base.python_values import LossyValueError, check_lossless
+from paimon_pyds.base.python_values import LossyValueError, as_mapping, check_lossless, none_of
 from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.errors import ArgumentTypeError, SchemaError, UnsupportedError
 
@@ -38,6 +38,15 @@ _TAKEN = (
 )
 
 
+Convert = Callable[[str, Any, bool], "pa.Array | None"]
+"""Of a column's name, its values, and whether they are of pandas, which makes floats of integers."""
+
+
+def unconverted(name: str, values: Any, of_pandas: bool) -> pa.Array | None:
+    """Leave a column to Arrow."""
+    return None
+
+
 def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
     """The rows of anything that `rows_of` takes, as record batches.
 
@@ -55,7 +64,7 @@ def row_count(data: Any) -> int | None:
     return len(data) if frame else None
 
 
-def rows_of(data: Any, variants: Collection[str] = ()) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+def rows_of(data: Any, convert: Convert = unconverted) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     """The schema of data, and its rows as record batches; no schema where there are no rows to take it from.
 
     A dictionary holds columns; one within a list or another iterable is a row. Parts of an iterable may differ in
@@ -63,7 +72,7 @@ def rows_of(data: Any, variants: Collection[str] = ()) -> tuple[pa.Schema | None
 
     Args:
         data: the rows.
-        variants: columns whose values may be any that VARIANT has, where they are Python's own.
+        convert: makes a column of Python's own values, by its name; None where Arrow has to find out a type.
 
     Raises:
         SchemaError: nothing that rows can be taken from, or values of several types in one column.
@@ -79,61 +88,73 @@ def rows_of(data: Any, variants: Collection[str] = ()) -> tuple[pa.Schema | None
         _check_polars(data)
     try:
         if library == "pandas" and hasattr(data, "columns"):
-            return rows_of(_from_pandas(_with_index(data), variants))
+            return rows_of(_from_pandas(_with_index(data), convert))
         if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
             reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
             return reader.schema, iter(reader)
         if hasattr(data, "__arrow_c_array__"):
             return rows_of(pa.record_batch(data))
         if isinstance(data, Mapping):
-            return rows_of(_from_columns(data, variants))
-        if isinstance(data, Sequence) and data and all(isinstance(row, Mapping) for row in data):
-            return rows_of(_from_rows(data, variants))
+            return rows_of(_from_columns(data, convert))
+        rows = _mappings(data)
+        if rows:
+            return rows_of(_from_rows(rows, convert))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise _refused(data, str(error)) from error
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-        return _from_parts(iter(data), variants)
+        return _from_parts(iter(data), convert)
     raise _refused(data)
 
 
-def _from_parts(parts: Iterator[Any], variants: Collection[str]) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+def _mappings(data: Any) -> list[Mapping[str, Any]]:
+    """The rows of a list of rows; none where it is not such a list."""
+    if not isinstance(data, Sequence) or isinstance(data, str | bytes) or not data or as_mapping(data[0]) is None:
+        return []
+    rows = [row for row in map(as_mapping, data) if row is not None]
+    return rows if len(rows) == len(data) else []
+
+
+def _from_parts(parts: Iterator[Any], convert: Convert) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     """Rows of parts that follow each other: each is data of its own, or a dictionary that is a row."""
-    tables = (rows_of(part, variants) for part in _with_rows_gathered(parts, variants))
+    tables = (rows_of(part, convert) for part in _with_rows_gathered(parts, convert))
     first = next(tables, None)
     if first is None:
         return None, iter(())
     return first[0], chain(first[1], chain.from_iterable(batches for _, batches in tables))
 
 
-def _with_rows_gathered(parts: Iterator[Any], variants: Collection[str]) -> Iterator[Any]:
+def _with_rows_gathered(parts: Iterator[Any], convert: Convert) -> Iterator[Any]:
     for part in parts:
-        if isinstance(part, tuple | list) and part and isinstance(part[0], int | float | str | None):
-            raise SchemaError("a row without names of columns", hint="rows are dictionaries, such as [{'id': 1}]")
-        if not isinstance(part, Mapping):
+        first = as_mapping(part)
+        if first is None:
+            if isinstance(part, tuple | list) and part and isinstance(part[0], int | float | str | None):
+                raise SchemaError("a row without names of columns", hint="rows are dictionaries, such as [{'id': 1}]")
             yield part
             continue
-        rows: list[Mapping[str, Any]] = [part]
+        rows: list[Mapping[str, Any]] = [first]
         other: list[Any] = []
         for following in islice(parts, _ROWS_AT_ONCE - 1):
-            (rows if isinstance(following, Mapping) else other).append(following)
-            if other:
+            row = as_mapping(following)
+            if row is None:
+                other.append(following)
                 break
-        yield _from_rows(rows, variants)
+            rows.append(row)
+        yield _from_rows(rows, convert)
         yield from other
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]], variants: Collection[str]) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]], convert: Convert) -> pa.Table:
     """A table of dictionaries; the columns are those of all of them, and NULL where one has none."""
     names = dict.fromkeys(chain.from_iterable(rows))
-    table = _from_columns({name: [row.get(name) for row in rows] for name in names}, variants)
+    table = _from_columns({name: [row.get(name) for row in rows] for name in names}, convert)
     if any(len(row) < len(names) for row in rows) and all(isinstance(name, str) for name in names):
         plain = pa.struct([(name, pa.null()) for name in names])  # members are noted already
         table = with_left_out(table, find_left_out(rows, plain))
     return table
 
 
-def _from_columns(columns: Mapping[str, Any], variants: Collection[str]) -> pa.Table:
-    arrays = {}
+def _from_columns(columns: Mapping[str, Any], convert: Convert) -> pa.Table:
+    arrays, refused = dict[str, Any](), list[SchemaError]()
     for name, values in columns.items():
         if name is None:
             raise SchemaError("a column has no name: its key is None", hint="name it, or leave it out")
@@ -145,7 +166,13 @@ def _from_columns(columns: Mapping[str, Any], variants: Collection[str]) -> pa.T
                 f"a dictionary holds columns, and {name!r} is of {type(values).__name__}, not a list of values",
                 hint="give a list of dictionaries for rows",
             )
-        arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else _array(name, values, variants)
+        try:
+            arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else _array(name, values, convert)
+        except SchemaError as error:
+            refused.append(error)
+    if refused:
+        refused[0].others = refused[1:]
+        raise refused[0]
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise SchemaError(
@@ -166,15 +193,10 @@ def _left_out_members(columns: Mapping[str, Any], arrays: Mapping[str, Any]) -> 
     return found
 
 
-def _array(name: str, values: Any, variants: Collection[str] = ()) -> pa.Array:
-    if str(name).casefold() in variants and _are_objects(values):
-        from paimon_pyds.base.variant.encode import variant_array  # few tables have such columns
-
-        try:
-            return variant_array(values)
-        except SchemaError as error:
-            error.message = f"column {name!r}: {error.message}"
-            raise
+def _array(name: str, values: Any, convert: Convert = unconverted) -> pa.Array:
+    found = convert(str(name), values, False) if _are_objects(values) else None
+    if found is not None:
+        return found
     try:
         return _as_arrow(values)
     except _NOT_ARROWS as error:
@@ -244,16 +266,20 @@ def _check_polars(frame: Any) -> None:
             )
 
 
-def _from_pandas(frame: Any, variants: Collection[str]) -> pa.Table:
+def _from_pandas(frame: Any, convert: Convert) -> pa.Table:
     if not frame.columns.is_unique:
         twice = [*dict.fromkeys(frame.columns[frame.columns.duplicated()])]
         raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")
-    found = [name for name in frame.columns if str(name).casefold() in variants and _are_objects(frame[name])]
+    objects = [name for name in frame.columns if convert is not unconverted and _are_objects(frame[name])]
+    own = {name: frame[name] for name in objects}
+    converted = {name: convert(str(name), [_none_of(v) for v in values], True) for name, values in own.items()}
+    found = {name: values for name, values in converted.items() if values is not None}
     if found:
-        others = _from_pandas(frame.drop(columns=found), ())
-        for name in found:
-            others = others.append_column(str(name), _array(name, [_none_of(v) for v in frame[name]], variants))
-        return others
+        others = _from_pandas(frame.drop(columns=[*found]), unconverted)
+        columns = dict(zip(others.schema.names, others.columns, strict=True))
+        made = pa.table(columns | {str(name): values for name, values in found.items()})
+        notes = {**left_out_of(others.schema), **_left_out_members({name: own[name] for name in found}, found)}
+        return with_left_out(made.replace_schema_metadata(others.schema.metadata), notes)
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for at, field in enumerate(table.schema):
@@ -263,13 +289,13 @@ def _from_pandas(frame: Any, variants: Collection[str]) -> pa.Table:
         for name in frame.columns:
             _array(name, frame[name].reset_index(drop=True))  # its error names the column and the row
         raise _refused(frame, str(error)) from error
-    columns = {str(name): frame.iloc[:, at] for at, name in enumerate(frame.columns)}
-    return with_left_out(table, _left_out_members(columns, dict(zip(table.schema.names, table.columns, strict=True))))
+    series = {str(name): frame.iloc[:, at] for at, name in enumerate(frame.columns)}
+    return with_left_out(table, _left_out_members(series, dict(zip(table.schema.names, table.columns, strict=True))))
 
 
 def _none_of(value: Any) -> Any:
     """None for the NaN that pandas has in the place of missing objects."""
-    return None if isinstance(value, float) and value != value else value
+    return None if isinstance(value, float) and value != value else none_of(value)
 
 
 def _with_index(frame: Any) -> Any:

@@ -73,7 +73,8 @@ def _absent(
             if _has_members(field.type):
                 yield from _absent(at, field.type, [(row, value.get(field.name)) for row, value in structs])
     elif t.is_map(type_) and _has_members(type_.item_type):
-        pairs = chain.from_iterable(((row, pair) for pair in _items(value)) for row, value in values)
+        maps = ((row, value.items() if isinstance(value, Mapping) else _items(value)) for row, value in values)
+        pairs = chain.from_iterable(((row, pair) for pair in own) for row, own in maps)
         yield from _absent((*path, "value"), type_.item_type, [(row, pair[1]) for row, pair in pairs])
     elif t.is_list(type_) and _has_members(type_.value_type):
         elements = [(row, element) for row, value in values for element in _items(value)]

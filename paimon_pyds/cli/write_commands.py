@@ -116,8 +116,9 @@ class _Writing:
         from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN
         from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
         from paimon_pyds.metadata.schema import TableSchema
+        from paimon_pyds.ops.ddl.merge_schema import OPTIONS
 
-        own = dict(self._options)
+        own = {name: text for name, text in self._options.items() if name not in OPTIONS}
         kinds = own.pop(ROW_KIND_COLUMN, None)
         self._options = {MISSING_COLUMNS: own.pop(MISSING_COLUMNS, "null")}
         self._options |= {} if kinds is None else {ROW_KIND_COLUMN: kinds}

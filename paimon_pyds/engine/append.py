@@ -15,8 +15,6 @@ from paimon_pyds.base.options import TableOptions, check_appendable
 from paimon_pyds.base.options.option import mapping
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.types import DataField
-from paimon_pyds.base.types.model import variant_names
 from paimon_pyds.engine.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.engine.commit.earlier import EarlierCommits
 from paimon_pyds.engine.commit.key_hashes import OtherKeysError, with_hash_index
@@ -24,6 +22,7 @@ from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unp
 from paimon_pyds.engine.execution.writing import abort_messages, write_context
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.engine.write.incoming import check_columns
+from paimon_pyds.engine.write.python_rows import PythonRows
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
@@ -50,13 +49,15 @@ if TYPE_CHECKING:
     from paimon_pyds.engine.cross_partition.upsert import GatheredRows
 
 
-def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
-    """Append rows as one snapshot; None when there was no row. ``data``: what `Table.append` takes."""
+def append(
+    store: TableStore, data: Any, options: Mapping[str, str] | None = None, *, strict: bool = True
+) -> Snapshot | None:
+    """Append rows as one snapshot; None when there was no row. ``data``, ``strict``: as for `Table.append`."""
     context = write_context(store, options)
     check_appendable(context.raw_options)
     if context.schema.crosses_partitions:
-        return _appended_by_key(store, data, context, options)
-    message, changes = _written(store, data, context, options)
+        return _appended_by_key(store, _Rows(data, None, PythonRows(context.schema.fields, strict)), context, options)
+    message, changes = _written(store, data, context, options, strict=strict)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
@@ -79,12 +80,17 @@ class RowChanges:
 
 
 def overwrite(
-    store: TableStore, data: Any, mode: OverwriteMode, options: Mapping[str, str] | None = None
+    store: TableStore,
+    data: Any,
+    mode: OverwriteMode,
+    options: Mapping[str, str] | None = None,
+    *,
+    strict: bool = True,
 ) -> Snapshot | None:
     """Replace rows as one snapshot; None when there was nothing to replace, and no row."""
     check_mode(store.latest_schema(), mode)
     context = write_context(store, options, overwrite=True)
-    message, changes = _written(store, data, context, options, mode)
+    message, changes = _written(store, data, context, options, mode, strict=strict)
     return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
@@ -94,9 +100,11 @@ def _written(
     context: WriteContext,
     options: Mapping[str, str] | None,
     mode: OverwriteMode | None = None,
+    *,
+    strict: bool,
 ) -> tuple[CommitMessage, RowChanges | None]:
     replacing = mode is not None and not (mode.dynamic and context.schema.partition_keys)
-    rows = _Rows(data, context if replacing else None, context.schema.fields)
+    rows = _Rows(data, context if replacing else None, PythonRows(context.schema.fields, strict))
     try:
         if mode is not None and context.schema.crosses_partitions:
             try:
@@ -121,15 +129,15 @@ class _Rows:
     """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch. Where they
     replace others, by ``replacing``, their columns are looked at even if there is no row."""
 
-    def __init__(self, data: Any, replacing: WriteContext | None, fields: Sequence[DataField]) -> None:
+    def __init__(self, data: Any, replacing: WriteContext | None, convert: PythonRows) -> None:
         self._data = data
-        self._variants = variant_names(fields)
+        self._convert = convert
         self._replacing = replacing
         self.taken = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         with phase("writing", rows=row_count(self._data)) as step:
-            schema, batches = rows_of(self._data, self._variants)
+            schema, batches = rows_of(self._data, self._convert)
             if self._replacing is not None:
                 check_columns(schema, self._replacing)
             for batch in batches:
@@ -139,12 +147,11 @@ class _Rows:
 
 
 def _appended_by_key(
-    store: TableStore, data: Any, first: WriteContext, options: Mapping[str, str] | None
+    store: TableStore, rows: _Rows, first: WriteContext, options: Mapping[str, str] | None
 ) -> Snapshot | None:
     """`append` to a table whose keys may be in any partition. ``first``: the table as the rows are made to fit it."""
     from paimon_pyds.engine.cross_partition.upsert import GatheredRows
 
-    rows = _Rows(data, None, first.schema.fields)
     try:
         gathered = GatheredRows(first, rows)
     except SchemaError as error:

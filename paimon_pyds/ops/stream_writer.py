@@ -11,16 +11,24 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.frames import rows_of
-from paimon_pyds.base.options import check_appendable
+from paimon_pyds.base.options import TableOptions, check_appendable
 from paimon_pyds.base.options.option import integer, text
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.types.model import variant_names
 from paimon_pyds.engine.append import abort_uncommitted, append_gathered, commit_messages
 from paimon_pyds.engine.execution.writing import write_context
 from paimon_pyds.engine.write import TableWriter, WriteContext
-from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, PaimonError, SchemaError
+from paimon_pyds.engine.write.python_rows import PythonRows
+from paimon_pyds.errors import (
+    CommitError,
+    CommitOutcomeUnknownError,
+    OptionError,
+    PaimonError,
+    SchemaError,
+    UnknownColumnError,
+)
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
+from paimon_pyds.ops.ddl.merge_schema import MERGE_SCHEMA, with_columns_merged
 from paimon_pyds.ops.stream_compaction import after_stream_commit
 
 if TYPE_CHECKING:
@@ -71,9 +79,10 @@ class StreamWriter:
     are not committed when the block ends are dropped. Not for several threads at once.
     """
 
-    def __init__(self, store: TableStore, user: str, options: Mapping[str, str]) -> None:
+    def __init__(self, store: TableStore, user: str, options: Mapping[str, str], *, strict: bool = True) -> None:
         self._first_store = store
         self._options = options
+        self._strict = strict
         self._commits = UserCommits(checked_user(user))
         self._newest: int | None = None
         self._batch: _Batch | None = None
@@ -128,9 +137,10 @@ class StreamWriter:
         if self._lost == _A_WRITE:
             raise self._lost_rows()
         self._lost = ""
-        if self._batch is None:
-            self._batch = _Batch(self._store(), self._options)
         try:
+            data = with_columns_merged(self._store(), data, self._options, strict=self._strict)
+            if self._batch is None:
+                self._batch = _Batch(self._store(), self._options, self._strict)
             self._batch.write(data)
         except BaseException:
             self.abort()
@@ -236,8 +246,9 @@ class StreamWriter:
 class _Batch:
     """The rows of one commit, written to files, or gathered where keys may be in any partition."""
 
-    def __init__(self, store: TableStore, options: Mapping[str, str]) -> None:
+    def __init__(self, store: TableStore, options: Mapping[str, str], strict: bool) -> None:
         self._options = options
+        self._strict = strict
         self._context: WriteContext = write_context(store, options)
         check_appendable(self._context.raw_options)
         self._gathered: GatheredRows | None = None
@@ -254,12 +265,16 @@ class _Batch:
     def write(self, data: Rows) -> None:
         before = self._rows
         try:
-            for batch in rows_of(data, variant_names(self._context.schema.fields))[1]:
+            for batch in rows_of(data, PythonRows(self._context.schema.fields, self._strict))[1]:
                 if self._gathered is not None:
                     self._gathered.add(batch)
                 elif self._writer is not None:
                     self._writer.write(batch)
                 self._rows += batch.num_rows
+        except UnknownColumnError as error:
+            if before and TableOptions(self._context.raw_options).get(MERGE_SCHEMA):
+                error.hint = "rows of this commit were written without it: new columns begin with a commit's first rows"
+            raise
         except SchemaError as error:
             error.name_row(self._rows - before)
             raise

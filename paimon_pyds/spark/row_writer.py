@@ -23,10 +23,11 @@ from paimon_pyds.base.types.kinds import UNORDERED_KINDS
 from paimon_pyds.base.types.nested import find_name
 from paimon_pyds.engine.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.engine.write import TableWriter, WriteContext
-from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnknownColumnError, UnsupportedError
+from paimon_pyds.errors import GROWS, CardinalityError, OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.split import METADATA_FIELDS
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.ddl.merge_schema import merge_columns
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.catalogs import CommitCatalog, open_table
@@ -203,7 +204,10 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     """
     operation = options.operation or ""
     table = open_table(options)
-    context = table.write_context(dynamic_options(table, options))
+    dynamic = dynamic_options(table, options)
+    if operation == "upsert":
+        merge_columns(table._store, [compat.target_schema(schema)], dynamic, METADATA_FIELDS)
+    context = table.write_context(dynamic)
     names = schema.fieldNames()
     if all(field.name in names for field in _POSITION_FIELDS):
         check_without_key(table.schema, f"operation={operation} by the columns __paimon_file_path, __paimon_row_index")
@@ -283,6 +287,4 @@ def _check_dropped(names: Sequence[str], columns: Sequence[tuple[int, pa.Field]]
     written = {at for at, _ in columns}
     for at, name in enumerate(names):
         if at not in written and name not in METADATA_FIELDS:
-            raise UnknownColumnError(
-                f"the table has no column {name!r}", path=table, hint="drop it, or add it to the table"
-            )
+            raise UnknownColumnError(f"the table has no column {name!r}", path=table, hint=f"drop it; or {GROWS}")

@@ -18,6 +18,7 @@ from paimon_pyds.engine.execution.executor import Executor, LocalExecutor
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.errors import NotFoundError, PaimonError, StorageError, TableNotFoundError
 from paimon_pyds.ops.ddl.create import TakeBack, unmade_on_failure
+from paimon_pyds.ops.ddl.merge_schema import merge_columns
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.catalogs import open_table, taking_back_of
 from paimon_pyds.spark.executor import SparkExecutor
@@ -86,6 +87,7 @@ def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
             table = made = open_table(parsed)
             take_back = taking_back_of(parsed)
         own = dynamic_options(table, parsed)
+        merge_columns(table._store, [compat.target_schema(df.schema)], own, parsed.not_stored)
         context = table.write_context(own, overwrite=overwrite)
         ready = Prepared(*_shuffled(df, context, LocalExecutor(), overwrite=overwrite), made=made, take_back=take_back)
         ready.places_keys = context.schema.crosses_partitions and not overwrite

@@ -47,6 +47,8 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
 from paimon_pyds.ops.ddl.create import unmade_on_failure, unmake
+from paimon_pyds.ops.ddl.merge_schema import OPTIONS as OF_MERGES
+from paimon_pyds.ops.ddl.merge_schema import merge_columns
 from paimon_pyds.ops.stream_compaction import after_stream_commit
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
@@ -271,6 +273,7 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         check_appendable(options.table)  # else a new table would stay, empty
     table, dynamic, made = _table(schema, options)
     if not made:
+        merge_columns(table._store, [compat.target_schema(schema)], dynamic, options.not_stored)
         return _writer(schema, options, table, dynamic, overwrite=overwrite)
     with unmade_on_failure(table._store, taking_back_of(options)):
         writer = _writer(schema, options, table, dynamic, overwrite=overwrite)
@@ -385,7 +388,8 @@ def new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
     names = [f.name for f in fields]
     partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
     primary_key = tuple(_exact(name, names, "primary-key") for name in options.primary_key or ())
-    return TableSchema(0, fields, len(fields), partition_by, primary_key, restore_case(options.table, names))
+    stored = {name: text for name, text in options.table.items() if name not in OF_MERGES}
+    return TableSchema(0, fields, len(fields), partition_by, primary_key, restore_case(stored, names))
 
 
 def new_context(schema: StructType, options: WriteOptions) -> WriteContext:

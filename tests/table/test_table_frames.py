@@ -222,9 +222,9 @@ def test_no_rows_have_columns(tmp_path: Path) -> None:
         ({"id": 1, "s": "abc"}, "a dictionary holds columns, and 'id' is of int.*list of dictionaries for rows"),
         ({"id": [1], "s": "a"}, "a dictionary holds columns, and 's' is of str"),
         ({"id": [1, 2], "s": ["a"]}, "different numbers of values: id 2, s 1"),
-        ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*, first in row 2 of the data — give values of one type"),
-        ([{"id": 1}, {"id": "x"}], "^column 'id': .*, first in row 2 of the data — give values of one type"),
-        (lambda pd: pd.DataFrame({"id": [1, "x"]}, index=[2, 1]), "^column 'id': .*row 2 of the data — give values of"),
+        ({"id": [1, "x"], "s": ["a", "b"]}, "'x' does not fit column 'id', .*, first in row 2 of the data"),
+        ([{"id": 1}, {"id": "x"}], "^'x' does not fit column 'id', .*, first in row 2 of the data"),
+        (lambda pd: pd.DataFrame({"id": [1, "x"]}, index=[2, 1]), "^'x' does not fit column 'id'.* row 2 of the data"),
         (lambda pd: pd.DataFrame([[1, "a"]], columns=["id", "id"]), r"two columns have the same name: \['id'\]"),
         ([{"id": 1}, {"id": 2, "other": 3}], "the table has no column 'other'"),
         ([{"0": 1, "1": "a"}], "the table has no columns '0', '1'"),
@@ -237,10 +237,10 @@ def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> 
     with pytest.raises(SchemaError, match=message):
         table.append(data)
     assert table.snapshots.latest() is None
-    if " row 2 " in message:
-        with pytest.raises(SchemaError, match=message):
+    if " row 2 " in message:  # without the table's types, which a MERGE does not insist on
+        with pytest.raises(SchemaError, match=r"^column 'id': .*, first in row 2 of the data"):
             pp.Table.create(tmp_path / "u", data)
-        with pytest.raises(SchemaError, match=message):
+        with pytest.raises(SchemaError, match=r"^column 'id': .*, first in row 2 of the data"):
             table.merge(data, on="id", when_matched="delete")
 
 

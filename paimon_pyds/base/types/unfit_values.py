@@ -28,7 +28,7 @@ from paimon_pyds.base.types.model import (
     RowType,
     positions_named,
 )
-from paimon_pyds.errors import SchemaError, suggest
+from paimon_pyds.errors import GROWS, SchemaError, suggest
 
 _SHOWN_CHARACTERS = 60
 """Characters of a value that errors show."""
@@ -143,7 +143,7 @@ def check_no_more_members(source: pa.DataType, target: pa.DataType, column: str)
         lacking = [name for i, name in enumerate(names) if i not in found]
         if lacking:
             fields = f"field{'s' if len(lacking) > 1 else ''} {', '.join(map(repr, lacking))}"
-            hint = suggest(lacking[0], [m.name for m in members], "it has")
+            hint = f"{suggest(lacking[0], [m.name for m in members], 'it has')}; {GROWS}"
             raise SchemaError(f"column {column} of the table has no {fields}", hint=hint)
         for at, member in zip(found, members, strict=True):
             if at is not None:

@@ -168,18 +168,22 @@ class MergeScopes:
     Attributes:
         target, source: the columns of the table, and of the source.
         given: the source's columns as they came.
+        takes_some: the source may lack columns where a clause names none: they stay, and new rows have their default.
     """
 
     target: Scope
     source: Scope
     given: pa.Schema
+    takes_some: bool = False
 
     @classmethod
-    def of(cls, schema: TableSchema, source: Sequence[DataField], given: pa.Schema) -> MergeScopes:
+    def of(
+        cls, schema: TableSchema, source: Sequence[DataField], given: pa.Schema, *, takes_some: bool = False
+    ) -> MergeScopes:
         """Scopes called target (or t) and source (or s)."""
         nulls = frozenset(field.name for field in given if pa.types.is_null(field.type))
         target = Scope(("target", "t"), schema.fields, "target.")
-        return cls(target, Scope(("source", "s"), tuple(source), "source.", nulls), given)
+        return cls(target, Scope(("source", "s"), tuple(source), "source.", nulls), given, takes_some)
 
 
 @dataclass(frozen=True)
@@ -236,13 +240,13 @@ def _all_columns(schema: TableSchema, scopes: MergeScopes, timezone: str) -> dic
     """Every column of the table from the source's column of that name."""
     names = {name.casefold() for name in scopes.given.names}
     missing = [field.name for field in schema.fields if field.name.casefold() not in names]
-    if missing:
+    if missing and not scopes.takes_some:
         one = next((field.name for field in reversed(schema.fields) if field.name not in missing), missing[0])
         raise SchemaError(
             f"the source has no {columns_text(missing)}, which every row of the table has",
             hint=f"name the columns to set, such as Update({{{one!r}: 'source.{one}'}}) or the same of Insert",
         )
-    return {field.name: _same_column(field, scopes, timezone) for field in schema.fields}
+    return {field.name: _same_column(field, scopes, timezone) for field in schema.fields if field.name not in missing}
 
 
 def _same_column(field: DataField, scopes: MergeScopes, timezone: str) -> BoundExpression:

@@ -94,7 +94,7 @@ def merge_into(
         raise OptionError("a merge needs a clause", hint='such as when_matched="update", when_not_matched="insert"')
     joined, own = join_operand(on), dict(how.options or {})
     zone = zone_given(own) or default_zone()
-    rows, fields = source_table(source)
+    rows, fields = source_table(source, store.latest_schema().fields)
     request = _Request(rows, fields, joined, clauses, zone, datetime.now(UTC))
     workers = executor or LocalExecutor()
 
@@ -122,7 +122,7 @@ class _Merge:
     def __init__(self, target: RowTarget, request: _Request) -> None:
         schema, zone = target.schema, request.zone
         rows, fields = typed_as(request.rows, schema.fields)
-        scopes = MergeScopes.of(schema, fields, rows.schema)
+        scopes = MergeScopes.of(schema, fields, rows.schema, takes_some=bool(target.options.get("write.merge-schema")))
         named = rows.rename_columns([scopes.source.prefix + f.name for f in fields])
         source = named.replace_schema_metadata(rows.schema.metadata)
         on = joined_on(request.on, schema.fields, fields)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import decoded, empty_table, one_array, pc, to_numpy
-from paimon_pyds.base.frames import rows_of
+from paimon_pyds.base.frames import rows_of, unconverted
 from paimon_pyds.base.options.option import shown_argument, texts
 from paimon_pyds.base.text import names_text
 from paimon_pyds.base.types import AtomicType, DataField, arrow_type, fields_named, from_arrow_schema
@@ -18,6 +18,7 @@ from paimon_pyds.base.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_K
 from paimon_pyds.base.types.nested import cast_nested
 from paimon_pyds.base.types.unfit_values import first_refused, misfit
 from paimon_pyds.engine.write.conform import origin_of
+from paimon_pyds.engine.write.python_rows import PythonRows
 from paimon_pyds.errors import (
     ArgumentTypeError,
     ExpressionError,
@@ -57,13 +58,14 @@ def text_in_keys(
     return error
 
 
-def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
+def source_table(data: Any, columns_of: Sequence[DataField] = ()) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     """All rows of a source as one batch, and its columns. The batch has the Arrow types of theirs, except where it has
-    values of no type but NULL; and it says where it comes from (`origin_of`).
+    values of no type but NULL; and it says where it comes from (`origin_of`). Python's own values that fit a column of
+    ``columns_of`` get its type.
     Raises SchemaError: nothing that Arrow understands, or columns that Paimon has no type for."""
     parts: list[pa.Table] = []
     try:
-        schema, rows = rows_of(data)
+        schema, rows = rows_of(data, PythonRows(columns_of, grows=True) if columns_of else unconverted)
         parts += (pa.Table.from_batches([batch]) for batch in rows)
     except SchemaError as error:
         error.name_row(sum(part.num_rows for part in parts))
@@ -82,7 +84,7 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
         plain = one_array(pa.chunked_array(list(map(decoded, column.chunks))) if coded else column)
         type_ = arrow_type(field.type)
         try:
-            columns.append(plain if plain.type == type_ or _has_null_type(plain.type) else _cast(plain, type_))
+            columns.append(plain if plain.type == type_ or has_null_type(plain.type) else _cast(plain, type_))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             at = first_refused(len(plain), lambda n, plain=plain, type_=type_: _cast(plain.slice(0, n), type_))  # type: ignore[misc]
             refused = misfit(plain, at, field.name, field.type, hint="correct it, or cast it first")
@@ -102,46 +104,46 @@ def typed_as(rows: pa.RecordBatch, wanted: Sequence[DataField]) -> tuple[pa.Reco
     without values, get the types of the table's columns of the same names where these have the same form."""
     columns = []
     for column, name in zip(rows.columns, rows.schema.names, strict=True):
-        nested = pa.types.is_nested(column.type) and _has_null_type(column.type)
+        nested = pa.types.is_nested(column.type) and has_null_type(column.type)
         for field in fields_named(name, wanted) if nested else ():
-            column = column.cast(_filled(column.type, arrow_type(field.type)))
+            column = column.cast(filled(column.type, arrow_type(field.type)))
         columns.append(column)
     typed = pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
     return typed.replace_schema_metadata(rows.schema.metadata), _fields(typed.schema)
 
 
-def _filled(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+def filled(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     """A type with what another one has in the place of NULLs; both may be of different forms."""
     t = pa.types
     if t.is_null(given):
         return wanted
     if t.is_list(given) and t.is_list(wanted):
-        return pa.list_(_filled(given.value_type, wanted.value_type))
+        return pa.list_(filled(given.value_type, wanted.value_type))
     if t.is_map(given) and t.is_map(wanted):
-        return pa.map_(given.key_type, _filled(given.item_type, wanted.item_type))
+        return pa.map_(given.key_type, filled(given.item_type, wanted.item_type))
     if t.is_struct(given) and t.is_struct(wanted):
         members = {wanted.field(i).name: wanted.field(i).type for i in range(wanted.num_fields)}
         own = [given.field(i) for i in range(given.num_fields)]
-        return pa.struct([(f.name, _filled(f.type, members.get(f.name, f.type))) for f in own])
+        return pa.struct([(f.name, filled(f.type, members.get(f.name, f.type))) for f in own])
     return given
 
 
 def _fields(schema: pa.Schema) -> tuple[DataField, ...]:
-    return from_arrow_schema(pa.schema([pa.field(f.name, _typed(f.type)) for f in schema]))
+    return from_arrow_schema(pa.schema([pa.field(f.name, without_null_types(f.type)) for f in schema]))
 
 
-def _typed(type_: pa.DataType) -> pa.DataType:
+def without_null_types(type_: pa.DataType) -> pa.DataType:
     """A type whose values Paimon has a type for: that of NULLs alone is replaced by one that is never looked at."""
     t = pa.types
     if t.is_dictionary(type_):
-        return _typed(type_.value_type)
+        return without_null_types(type_.value_type)
     if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
-        return pa.list_(_typed(type_.value_type))
+        return pa.list_(without_null_types(type_.value_type))
     if t.is_map(type_):
-        return pa.map_(_typed(type_.key_type), _typed(type_.item_type))
+        return pa.map_(without_null_types(type_.key_type), without_null_types(type_.item_type))
     if t.is_struct(type_):
         members = [type_.field(i) for i in range(type_.num_fields)]
-        return pa.struct([pa.field(f.name, _typed(f.type)) for f in members])
+        return pa.struct([pa.field(f.name, without_null_types(f.type)) for f in members])
     return _REPLACED.get(type_, type_)
 
 
@@ -150,8 +152,9 @@ _REPLACED = {
 }  # fmt: skip
 
 
-def _has_null_type(type_: pa.DataType) -> bool:
-    return pa.types.is_null(type_) or any(_has_null_type(type_.field(i).type) for i in range(type_.num_fields))
+def has_null_type(type_: pa.DataType) -> bool:
+    """Whether a type, or one inside it, is that of NULLs alone."""
+    return pa.types.is_null(type_) or any(has_null_type(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def join_operand(on: Any) -> Operand:

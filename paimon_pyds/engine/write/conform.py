@@ -32,6 +32,7 @@ from paimon_pyds.base.types.nested import (
 )
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import (
+    GROWS,
     CorruptFileError,
     SchemaError,
     UnknownColumnError,
@@ -69,13 +70,11 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     unknown = [name for i, name in enumerate(names) if i not in found]
     if unknown:
         left = [field.name for field, at in zip(fields, found, strict=True) if at is None]
-        raise UnknownColumnError(
-            f"the table has no {columns_text(unknown)}",
-            path=table,
-            hint=suggest(
-                unknown[0], left or [f.name for f in fields], "columns missing from the data" if left else "its columns"
-            ),
+        similar = suggest(
+            unknown[0], left or [f.name for f in fields], "columns missing from the data" if left else "its columns"
         )
+        hint = f"{similar}; {GROWS}" if similar else GROWS
+        raise UnknownColumnError(f"the table has no {columns_text(unknown)}", path=table, hint=hint)
     if missing is not None:
         raise SchemaError(
             f"the column {missing.name!r} is NOT NULL and missing from the data",

@@ -273,7 +273,8 @@ class WriteContext:
     @cached_property
     def takes_members(self) -> bool:
         """Whether NULL stands for members of structs that rows do not have. Raises OptionError: see `choice`."""
-        return choice(self.raw_options) == "null"
+        merges = self.options.get("write.merge-schema") and not self.schema.primary_keys
+        return (choice(self.raw_options) or (merges and "null")) == "null"
 
     @cached_property
     def target_file_size(self) -> int:

@@ -7,7 +7,7 @@ readers can cast (specification: Paimon documentation, concepts/spec/schema, "Up
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -108,10 +108,22 @@ def alter_table(
     unset = tuple(texts("unset_options", unset_options))
     check_no_secrets(options)
     options = stored_options(options)
+
+    def altered(old: TableSchema) -> TableSchema | None:
+        has_snapshots = store.latest_snapshot_id() is not None
+        return _altered(old, changes, added, options, unset, has_snapshots=has_snapshots)
+
+    return publish_schema(store, altered)
+
+
+def publish_schema(store: TableStore, change: Callable[[TableSchema], TableSchema | None]) -> TableSchema:
+    """Publish what ``change`` makes of the newest schema, again where others were faster; return the schema then.
+    ``change``: returns None where nothing changes.
+    Raises as `alter_table`."""
     retries = Retry(attempts=_RETRIES + 1)
     while True:
         old = store.latest_schema()
-        new = _altered(old, changes, added, options, unset, has_snapshots=store.latest_snapshot_id() is not None)
+        new = change(old)
         if new is None:
             return old
         new = _with_instants_option(store, new)
@@ -220,11 +232,16 @@ def _altered(
     change_options(options, old, set_options, unset_options, has_snapshots=has_snapshots)
     new = replace(
         old,
-        fields=tuple(editor.fields),
         primary_keys=tuple(renamed.get(name, name) for name in old.primary_keys),
         options=options,
         comment=changes.get("comment", old.comment),
     )
+    return next_schema(old, new, editor)
+
+
+def next_schema(old: TableSchema, new: TableSchema, editor: ColumnEditor) -> TableSchema | None:
+    """The schema that follows another one, with the columns of an editor; None when it is the same."""
+    new = replace(new, fields=tuple(editor.fields))
     if new == old:
         return None
     return replace(

@@ -125,6 +125,10 @@ class ColumnEditor:
 
             self._edit_within(parents, added, name)
 
+    def append(self, column: DataField) -> None:
+        """Put a new column where those go that nobody placed, whatever its name is like."""
+        self.fields.insert(self._position(), *fresh_ids([column], self.ids))
+
     def _position(self) -> int:
         if self._options.get("add-column-before-partition"):
             for i, column in enumerate(self.fields):
