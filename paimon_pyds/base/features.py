@@ -35,7 +35,8 @@ FEATURES = (
     Feature("append-tables", "append tables: with and without buckets, partitions of every type but nested", "yes",
             "yes; bytes as partitions need `partition.legacy-name=false`, and are refused else"),
     Feature("key-tables", "tables with a primary key: each merge engine, `changelog-producer`, deletion vectors", "yes",
-            "fixed and dynamic buckets; `delete`, `update`, `merge`, `compact`"),
+            "fixed and dynamic buckets; `delete`, `update`, `merge`, `compact`; NULL in keys with "
+            "`primary-key.nullable`"),
     Feature("postpone", "the same with `bucket=-2`",
             "rows that are in their buckets, as in Java; streams also those that wait, and so do batch reads with "
             "`postpone.merge-on-read`",
@@ -44,7 +45,8 @@ FEATURES = (
             "`table.system.audit_log`, `.binlog`", "yes"),
     Feature("snapshot-ordering", "`sequence.snapshot-ordering`", "yes; data files without `_FILE_SOURCE` are refused",
             "fixed and dynamic buckets; `bucket=-2` is refused. Java Paimon 1.4, pypaimon 2.1 and "
-            "pypaimon-rust 0.4 pass over the option, and may read older rows", "2.0"),
+            "pypaimon-rust 0.4 pass over the option: they may read older rows, and rows that they write may count as "
+            "older ones", "2.0"),
     Feature("nested-sequence", "`nested-sequence-field`, `nested-key-null-strategy`", "yes",
             "yes. Java Paimon 1.4 passes over them", "2.0"),
     Feature("clustering-override", "`pk-clustering-override`",

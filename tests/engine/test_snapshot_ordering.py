@@ -18,6 +18,7 @@ from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.commit_message import CommitMessage
 from support.clustered import edit_newest_entry
+from support.effort import LONG
 from support.peers import Peer, Pypaimon, Rust
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads
 from support.values import lines
@@ -164,6 +165,14 @@ def test_peers_read_what_is_compacted_here(tmp_path: Path, peer: Peer) -> None:
     assert _pairs(peer.read("t")) == _pairs(table.to_arrow()) == {1: 9, 2: 5, 3: 2}
     peer.append("t", _rows([1], 7))
     assert _pairs(peer.read("t")) == _pairs(table.to_arrow()) == {1: 7, 2: 5, 3: 2}
+    model = {1: 7, 2: 5, 3: 2}
+    for value in range(10, 20 if LONG or isinstance(peer, Rust) else 12):
+        late = _prepared(table, _rows([value % 4, 7], value))
+        table.append(_rows([value % 3, 7], -value))
+        commit_messages(table._store, [late])
+        table.compact(full=True)
+        model.update({value % 3: -value, 7: value} | {value % 4: value})
+        assert _pairs(peer.read("t")) == _pairs(table.to_arrow()) == model
 
 
 def test_files_that_do_not_say_what_made_them_are_refused(tmp_path: Path) -> None:

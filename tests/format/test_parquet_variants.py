@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,58 +18,17 @@ from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.format import ReadCounters, by_name
 from paimon_pyds.format.parquet.variants import whole_values
 from paimon_pyds.storage.local import LocalFileIO
-from support.v2_fixtures import Read, read_id, v2_reads, v2_table
-from support.values import dumps, in_order
+from support.v2_fixtures import Read, read_id, v2_lines, v2_reads, v2_table
 from support.variants import SHAPES, VALUES, same, shredded
 
 NAMES = ("variant_plain", "variant_shredded", "variant_inferred")
 _MISSING = object()
 
 
-def _canonical(value: Any) -> Any:
-    """A value as the fixtures have it."""
-    if isinstance(value, dict):
-        return {key: _canonical(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [_canonical(item) for item in value]
-    if isinstance(value, Decimal):
-        return f"decimal:{value.normalize():f}"
-    return f"float:{value!r}" if isinstance(value, float) else value
-
-
-def _lines(rows: pa.Table) -> list[str]:
-    columns = {}
-    for name in rows.column_names:
-        column = rows[name]
-        values = column.to_pylist()
-        if name == "v":
-            decoded = pp.variant_values(column)
-            values = [None if v is None else {"variant": _canonical(d)} for v, d in zip(values, decoded, strict=True)]
-        columns[name] = values
-    return in_order(dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
-
-
 @pytest.mark.parametrize("read", v2_reads(*NAMES), ids=read_id)
 def test_values_of_other_writers(read: Read) -> None:
     table = pp.Table.open(v2_table(read.fixture))
-    assert _lines(table.scan(read.filter, columns=read.columns).to_arrow()) == read.rows
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_filters_and_projections(name: str) -> None:
-    table = pp.Table.open(v2_table(name))
-    rows = [json.loads(line) for line in next(r for r in v2_reads(name) if r.name == "full").rows]
-    tests: dict[str, Any] = {
-        "id % 3 = 1": lambda row: row["id"] % 3 == 1,
-        "v IS NULL": lambda row: row["v"] is None,
-        "v IS NOT NULL AND id > 3": lambda row: row["v"] is not None and row["id"] > 3,
-        "id IN (2, 7, 99, 205)": lambda row: row["id"] in (2, 7, 99, 205),
-    }
-    for condition, keep in tests.items():
-        for columns in (["id", "v"], ["v"], ["v", "id"], ["id"]):
-            found = table.scan(condition, columns=columns).to_arrow()
-            assert _lines(found) == in_order(dumps({c: row[c] for c in columns}) for row in rows if keep(row))
-        assert table.count(condition) == sum(map(keep, rows))
+    assert v2_lines(table.scan(read.filter, columns=read.columns).to_arrow()) == read.rows
 
 
 @given(st.lists(VALUES, max_size=6), SHAPES, st.integers(0, 2), st.booleans())

@@ -8,12 +8,17 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import paimon_pyds as pp
+from paimon_pyds.base.types.arrow import is_variant
 from support.fixtures import ROOT, unpacked
-from support.values import expected_lines
+from support.values import dumps, expected_lines, in_order, json_values
 
 ARCHIVE = ROOT / "tests" / "fixtures" / "paimon2_tables.tar.xz"
 
@@ -66,6 +71,28 @@ def v2_reads(*names: str) -> list[Read]:
 def _reads(folder: Path) -> list[Read]:
     found = json.loads((folder / "meta.json").read_text(encoding="utf-8"))["reads"]
     return [Read(folder.name, read.pop("name"), folder / read.pop("expected"), **read) for read in found]
+
+
+def v2_lines(rows: pa.Table) -> list[str]:
+    """Rows as the expected ones are, with the values of VARIANT columns."""
+    plain = [name for name in rows.column_names if not is_variant(rows.schema.field(name).type)]
+    columns = {name: json_values(rows[name]) for name in plain}
+    for name in set(rows.column_names).difference(plain):
+        values = zip(rows[name].is_valid().to_pylist(), pp.variant_values(rows[name]), strict=True)
+        columns[name] = [{"variant": _canonical(value)} if valid else None for valid, value in values]
+    held = [columns[name] for name in rows.column_names]
+    return in_order(dumps(dict(zip(rows.column_names, row, strict=True))) for row in zip(*held, strict=True))
+
+
+def _canonical(value: Any) -> Any:
+    """A value of VARIANT as the fixtures have it."""
+    if isinstance(value, dict):
+        return {key: _canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    if isinstance(value, Decimal):
+        return f"decimal:{value.normalize():f}"
+    return f"float:{value!r}" if isinstance(value, float) else value
 
 
 def read_id(read: Read) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_pyds.base.options.option import Option, Scope, Status
-from paimon_pyds.base.options.table_options import OPTIONS, WRITTEN_BY_KEY, SchemaLike, TableOptions, option_of
+from paimon_pyds.base.options.table_options import OPTIONS, SchemaLike, TableOptions, option_of
 from paimon_pyds.base.secrets import holds_secret, names_secret, shown
 from paimon_pyds.errors import OptionError
 
@@ -56,19 +56,17 @@ def _described(schema: SchemaLike) -> Iterator[tuple[str, str | None, str | None
 def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Status, str]:
     if option.primary_key_only and not schema.primary_keys:
         return Status.IGNORABLE, "matters for tables with a primary key only"
-    written = WRITTEN_BY_KEY.get(option.key) if schema.primary_keys else None
     try:
-        value = None if text is None else option.parse(text)
+        if text is not None:
+            option.parse(text)
     except OptionError as error:
         return Status.REFUSED, error.message
-    if option.status is not Status.REFUSED and written is None:
+    if option.status is not Status.REFUSED:
         return option.status, option.why
-    reads = text is None or option.accepts(text)
-    writes = written is None or text is None or value in written
-    if reads and writes:
+    if text is None or option.accepts(text):
         return Status.HONOURED, f"other values are refused: {option.why or 'a table is not written with them yet'}"
     why = option.why or "not supported yet"
-    return Status.REFUSED, f"{why} (when {'writing' if reads else _ACTIONS[option.scope]})"
+    return Status.REFUSED, f"{why} (when {_ACTIONS[option.scope]})"
 
 
 def restore_case(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:

@@ -164,8 +164,6 @@ _SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type", "deletion-ve
 )
 _SHAPE_OF_READS = _SHAPE - {"bucket", "partition", "primary-key"}
 """A view that also takes rows in may name those; they change nothing of what is read."""
-WRITTEN_BY_KEY = {"primary-key.nullable": (False,)}
-"""Values of options that tables with a primary key are written with."""
 
 
 class SchemaLike(Protocol):
@@ -289,21 +287,6 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
         raise UnsupportedError(
             f"a table with a primary key can't have bucket={bucket}",
             hint="bucket is -1 (dynamic), -2 (given when the table is compacted), or 1 and more (fixed)",
-        )
-    for key, values in WRITTEN_BY_KEY.items():
-        if options.get(key) not in values:
-            works = ", ".join(str(value).lower() for value in values)
-            raise UnsupportedError(
-                f"a table with a primary key and {key}={options[key]} can't be written yet",
-                hint=f"what works: {works}; or use Java Paimon for this table",
-            )
-
-
-def check_compactable(options: TableOptions) -> None:
-    """Raises UnsupportedError for options of tables with a primary key that a compaction would have to honour."""
-    if options.get("primary-key.nullable"):
-        raise UnsupportedError(
-            "primary-key.nullable: a compaction would have to honour it", hint="compact this table with Java Paimon"
         )
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy, pc
-from paimon_pyds.base.options import TableOptions, check_compactable
+from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.zones import clock_now_ms
 from paimon_pyds.engine.compact.append_plan import Group, Plan, vectors_of
 from paimon_pyds.engine.compact.buckets_to_compact import level_files, live_in_buckets, places
@@ -81,7 +81,6 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
             "rows of a table with a primary key can't be ordered by other columns",
             hint="files are sorted by key; use file indexes for filters on other columns",
         )
-    check_compactable(options)
 
 
 def files_by_bucket(

@@ -240,7 +240,8 @@ def _bytes_of(batch: pa.RecordBatch) -> int:
 
 
 def _one_of(field: DataField, values: pa.Array) -> Predicate:
-    return _bound(Op.IN, field, values) if field.type.kind is Kind.CHAR else one_of(field, values)
+    char = field.type.kind is Kind.CHAR and not values.null_count
+    return _bound(Op.IN, field, values) if char else one_of(field, values)
 
 
 def _bound(op: Op, field: DataField, values: pa.Array) -> Predicate:

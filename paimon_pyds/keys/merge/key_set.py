@@ -30,7 +30,7 @@ MAX_TEXT_FORMS = 1 << 16
 
 @dataclass(frozen=True)
 class KeySet:
-    """Keys in their order, each once; none is NULL. It is a `predicate.tree.RowCondition`. ``columns``: the values of
+    """Keys in their order, each once, NULL first. It is a `predicate.tree.RowCondition`. ``columns``: the values of
     each."""
 
     fields: tuple[DataField, ...]
@@ -53,12 +53,13 @@ class KeySet:
 
     def between(self, least: pa.Array, greatest: pa.Array) -> KeySet:
         """The keys whose first column is between the first values of two arrays, both included."""
-        low, high = (comparable([end])[0][0].as_py() for end in (least, greatest))
-        inside = self._between(low, high)
+        inside = self._between(*(comparable([end])[0][0].as_py() for end in (least, greatest)))
         return KeySet(self.fields, tuple(column[inside] for column in self.columns))
 
     def _between(self, low: Any, high: Any) -> slice:
         first = self._comparable[0]
+        if first.null_count or low is None or high is None:
+            return slice(None)
         start = bisect_left(range(len(first)), low, key=lambda i: first[i].as_py())
         return slice(start, bisect_right(range(len(first)), high, start, key=lambda i: first[i].as_py()))
 
@@ -87,7 +88,7 @@ class KeySet:
         """Whether rows have one of the keys."""
         rows = comparable([batch.column(field.name) for field in self.fields])
         keys = self._around(rows[0])
-        if len(rows) == 1 and pa.types.is_integer(rows[0].type) and not rows[0].null_count:
+        if len(rows) == 1 and pa.types.is_integer(rows[0].type) and not rows[0].null_count + keys[0].null_count:
             return from_numpy(_among(to_numpy(rows[0]), to_numpy(keys[0])))
         found = np.logical_and.reduce([is_true(pc.is_in(row, key)) for row, key in zip(rows, keys, strict=True)])
         if len(rows) > 1 and found.any():
@@ -118,7 +119,10 @@ def _among(rows: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Flags:
 
 
 def one_of(field: DataField, values: pa.Array) -> Predicate:
-    """What leaves can say of a column that has one of some values: true for all such rows, and maybe for others."""
+    """What leaves can say of a column that has one of some values: true for all such rows, and maybe for others; of
+    NULL nothing."""
+    if values.null_count:
+        return Const.TRUE
     order, again = sorted_rows([values])
     values = values.take(from_numpy(order[np.append(True, ~again)]))
     return _leaf(Op.IN if len(values) > 1 else Op.EQ, field, values)
@@ -126,7 +130,7 @@ def one_of(field: DataField, values: pa.Array) -> Predicate:
 
 def between(field: DataField, values: pa.Array) -> Predicate:
     """The same of one that is no less than the first and no greater than the last of some values in their order."""
-    if field.type.kind is Kind.CHAR:
+    if field.type.kind is Kind.CHAR or values.null_count:
         return Const.TRUE
     return make_and(_leaf(Op.GE, field, values[:1]), _leaf(Op.LE, field, values[-1:]))
 

@@ -23,7 +23,6 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc
-from paimon_pyds.base.options import check_compactable
 from paimon_pyds.base.options.option import integer
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
@@ -330,7 +329,6 @@ def _base_of(store: TableStore, request: RescaleOptions, snapshot: Snapshot | No
     schema = context.schema
     own = int(context.options.get("bucket"))
     count = _bucket_num(store, schema, own, request.bucket_num)
-    check_compactable(context.options)
     context = replace(context, dynamic_options={**context.dynamic_options, "bucket": str(count)})
     if schema.primary_keys:
         context = replace(context, file_source=FILE_SOURCE_COMPACT)
