@@ -209,6 +209,17 @@ def test_other_codecs_and_vectors_changed_anywhere(tmp_path: Path, variant: str)
     _changed_anywhere(files, lambda: _ask(path), OTHER_MUTATIONS, lambda file: _is_silent(file, options))
 
 
+def test_shredded_files_changed_anywhere(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", "id INT, v VARIANT", options={"variant.inferShreddingSchema": "true"})
+    values = [{"a": n, "b": {"c": f"text {n % 5}"}, "l": [n, n / 2], "o": n if n % 9 else "odd"} for n in range(ROWS)]
+    table.append({"id": list(range(ROWS)), "v": values})
+    queries = [None, "v:a::int = 7", "v:b.c::string > 'text 3'", "v:o::string = 'odd'", "v:l[1]::string = '5.0'"]
+    assert [table.count(query) for query in queries] == [ROWS, 1, 12, 7, 1]
+    path = tmp_path / "t"
+    files = [file for file in _files(path) if file.suffix == ".parquet"]
+    _changed_anywhere(files, lambda: _ask(path, queries), OTHER_MUTATIONS, lambda _: False)
+
+
 _STATES = ("changelog", "tag", "snapshot", "schema", "consumer", "statistics", "index")
 """Directories with files that only states other than the newest name, and those of the hash index."""
 

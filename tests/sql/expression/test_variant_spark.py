@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
@@ -121,3 +122,45 @@ def test_parts_of_values(berlin: Any, tmp_path: Path) -> None:
             if a != _plain(b):
                 wrong.append(f"{text} of {value!r:.300}: {a!r}, by Spark {_plain(b)!r}")
     assert not wrong, f"{len(wrong)}: " + "\n".join(wrong[:40])
+
+
+_SHAPE = {"type": "ROW", "fields": [{"name": "v", "type": {"type": "ROW", "fields": [
+    {"name": "a", "type": "BIGINT"}, {"name": "b", "type": {"type": "ARRAY", "element": "STRING"}},
+    {"name": "c d", "type": {"type": "ROW", "fields": [{"name": "a", "type": "DOUBLE"}, {"name": "b", "type": "INT"}]}},
+    {"name": "é", "type": "DECIMAL(18, 3)"},
+]}}]}  # fmt: skip
+
+
+@pytest.mark.slow  # Spark 4.0 reads no shredded files
+def test_spark_reads_files_that_its_tasks_wrote_shredded(spark: Any, tmp_path: Path) -> None:
+    """By its own Parquet reader, which takes filters on members to their columns."""
+    draw = random.Random(SEED)
+    whole = pp.Table.create(tmp_path / "whole", "id BIGINT, v VARIANT")
+    values: list[Any] = [{key: _value(draw, 2) for key in ("a", "b", "c d", "é", "n", "o")} for _ in range(_VALUES)]
+    values = [v | {"n": n, "o": {"x": n % 7}} for n, v in enumerate(values)]
+    values[::7] = [_value(draw) for _ in values[::7]]
+    whole.append({"id": list(range(len(values))), "v": values})
+    rows = spark.read.format("paimon").load(str(whole.path))
+    parts = ("$.a', 'bigint", "$.b[0]', 'string", "$.o.x', 'int", "$.é', 'string")
+    columns = (
+        "id",
+        "to_json(v)",
+        "schema_of_variant(v)",
+        "v:n IS NULL",
+        *(f"try_variant_get(v, '{p}')" for p in parts),
+    )
+    expected = rows.selectExpr(*columns).orderBy("id").collect()
+    given = {"variant.shreddingSchema": json.dumps(_SHAPE)}
+    for name, options in (("given", given), ("inferred", {"variant.inferShreddingSchema": "true"})):
+        table = pp.Table.create(tmp_path / name, "id BIGINT, v VARIANT")
+        some = rows if name == "given" else rows.where("id % 7 <> 0")
+        some.write.format("paimon").options(**options).mode("append").save(str(table.path))
+        assert any("typed_value" in str(pq.read_schema(path).field("v").type) for path in _paths(table))
+        files = spark.read.schema("id BIGINT, v VARIANT").parquet(f"{table.path}/bucket-0")
+        found = files.selectExpr(*columns).orderBy("id").collect()
+        assert found == [row for row in expected if name == "given" or row[0] % 7]
+    assert files.where("v:o.x::int = 3").count() == table.count("v:o.x::int = 3") > 0
+
+
+def _paths(table: pp.Table) -> list[str]:
+    return [row["file_path"] for row in table.system.read("files").to_pylist()]
