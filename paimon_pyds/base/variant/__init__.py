@@ -7,5 +7,6 @@ A column is decoded level by level: all its values, then all items inside them, 
 numpy and Arrow, however many values it has. Each level's sizes are held against the bytes that there are, so damaged or
 hostile offsets give `CorruptFileError` and never a loop or more memory than the bytes warrant.
 
-Other rooms use `nodes` (columns as such values), `python`, `json_text`, `paths`, `encode`, `build`.
+Other rooms use `nodes` (columns as such values), `python`, `json_text`, `paths`, `encode`, `build`; `shred` and `infer`
+(parts as columns), `type_texts`.
 """

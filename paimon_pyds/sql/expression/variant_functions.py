@@ -181,6 +181,13 @@ def json_of(column: pa.Array, zone: str) -> pa.Array:
     return spread(to_json(whole, values.time_zone(zone)).cast(pa.string()), np.flatnonzero(valid), len(column))
 
 
+def _type_texts(column: pa.Array) -> pa.Array:
+    from paimon_pyds.base.variant.type_texts import type_texts  # few conditions need it
+
+    whole, valid = Nodes.of(column)
+    return spread(type_texts(whole), np.flatnonzero(valid), len(column))
+
+
 def of_atoms(given: pa.Array) -> pa.Array:
     """Plain values as VARIANT. Raises ExpressionError: VARIANT has no such values."""
     try:
@@ -292,5 +299,6 @@ VARIANT_FUNCTIONS: dict[str, Function] = {
     "try_variant_get": Function((2, 3), _get(True)),
     "is_variant_null": Function((1, 1), lambda binder, given: Apply(tree.BOOLEAN, _is_null, (_variant(given[0]),))),
     "parse_json": Function((1, 1), _parse(False)),
+    "schema_of_variant": Function((1, 1), lambda binder, given: Apply(tree.STRING, _type_texts, (_variant(given[0]),))),
     "try_parse_json": Function((1, 1), _parse(True)),
 }

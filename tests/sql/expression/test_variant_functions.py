@@ -34,6 +34,8 @@ FOUND: dict[str, list[int]] = {
     "is_variant_null(v:a)": [],
     "NOT is_variant_null(v) AND v IS NULL": [2],
     "to_json(v) LIKE '%x%'": [0],
+    "schema_of_variant(v) = 'OBJECT<a: OBJECT<b: BIGINT>, l: ARRAY<VARIANT>>'": [0],
+    "schema_of_variant(v) = 'ARRAY<VOID>' OR schema_of_variant(v:a.b) = 'STRING'": [1, 3],
     'to_json(struct(v AS w)) = \'{"w":{"a":2.5}}\'': [4],
     "try_variant_get(v, '$.a', 'int') IS NOT NULL": [4],
     "try_cast(v AS STRING) = '[null]'": [3],

@@ -111,7 +111,13 @@ def test_parts_of_values(berlin: Any, tmp_path: Path) -> None:
     berlin.read.format("paimon").load(str(tmp_path / "t")).cache().createOrReplaceTempView("variants")
     asked = [f"try_variant_get(v, {json.dumps(p)}, '{t}')" for p in _PATHS for t in _TYPES]
     asked = asked if LONG else draw.sample(asked, 60)
-    asked += ["to_json(v)", "is_variant_null(v)", "to_json(try_variant_get(v, '$.a'))", "try_cast(v AS STRING)"]
+    asked += [
+        "to_json(v)",
+        "is_variant_null(v)",
+        "schema_of_variant(v)",
+        "to_json(try_variant_get(v, '$.a'))",
+        "try_cast(v AS STRING)",
+    ]
     asked = list(map(_shown, asked))
     theirs = berlin.sql(f"SELECT id, {', '.join(f'{text} AS c{n}' for n, text in enumerate(asked))} FROM variants")
     columns = list(zip(*sorted(map(tuple, theirs.collect())), strict=True))[1:]
