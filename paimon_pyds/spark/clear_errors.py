@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.errors import PaimonError
+from paimon_pyds.spark.worker_memory import keep_modules
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., object])
@@ -28,6 +29,7 @@ def clear_errors(method: C) -> C:
 
     @functools.wraps(method)
     def clear(*args: object, **kwargs: object) -> object:
+        keep_modules()
         try:
             return method(*args, **kwargs)
         except PaimonError as error:
@@ -44,6 +46,7 @@ def clear_errors(method: C) -> C:
 
 def clear_iterator(items: Iterator[T]) -> Iterator[T]:
     """The same for a generator."""
+    keep_modules()
     try:
         yield from items
         return

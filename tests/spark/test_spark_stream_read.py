@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from support.effort import SEED
-from support.stream_engine import KeyTable, state_after
+from paimon_pyds.errors import SchemaError, SnapshotNotFoundError
+from support.effort import LONG, SEED
+from support.follower_world import KINDS, play
+from support.stream_engine import Crash, SparkFollowerWorld
 
 pytestmark = pytest.mark.spark
 
@@ -137,20 +140,53 @@ def test_changes_of_a_key_table_have_their_kinds(spark: Any, path: str, tmp_path
         Query(spark, path, tmp_path / "plain", scan__mode="from-snapshot", scan__snapshot_id=2).run()
 
 
+class Followed:
+    """A query of the session for `SparkFollowerWorld`. It forgets commits, as if its driver had been killed."""
+
+    def __init__(self, spark: Any, options: dict[str, str], checkpoint: Path) -> None:
+        self._frame = spark.readStream.format("paimon").options(**options).load()
+        self._checkpoint = checkpoint
+        self.batches: dict[int, list[list[dict[str, Any]]]] = {}
+
+    def _log(self, name: str) -> list[Path]:
+        return sorted((self._checkpoint / name).glob("[0-9]*"), key=lambda file: int(file.name))
+
+    @property
+    def offsets(self) -> list[str]:
+        return [file.read_text().splitlines()[-1] for file in self._log("offsets")]
+
+    @property
+    def committed(self) -> int:
+        return len(self._log("commits"))
+
+    def run(self, *, crash_at: str, **_: object) -> None:
+        before = len(self.offsets)
+        writer = self._frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self._checkpoint))
+        try:
+            assert writer.trigger(availableNow=True).start().awaitTermination(600)
+        except Exception as error:
+            for kind in (SnapshotNotFoundError, SchemaError):
+                if kind.__name__ in str(error):
+                    raise kind(str(error)) from None
+            raise
+        if crash_at and len(self.offsets) > before:
+            last = self._log("commits")[-1]
+            last.unlink()
+            last.with_name(f".{last.name}.crc").unlink()
+            raise Crash
+
+    def _take(self, frame: Any, number: int) -> None:
+        rows = [row.asDict() for row in frame.collect()]
+        assert [rows] == self.batches.setdefault(number, [rows])
+
+
 @pytest.mark.slow
 @pytest.mark.classic
-def test_a_follower_of_random_changes_has_the_table(spark: Any, path: str, tmp_path: Path) -> None:
-    rng = random.Random(SEED)
-    keys = KeyTable(path, rng)
-    seen: list[dict[str, Any]] = []
-    for run in range(3):
-        for _ in range(rng.randrange(1, 5)):
-            keys.step()
-        stream = spark.readStream.format("paimon").option("rowkind-column", "kind")
-        if keys.producer == "none":
-            stream = stream.option("streaming-read-overwrite", "true")
-        writer = stream.load(path).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.foreachBatch(lambda frame, _: seen.extend(row.asDict() for row in frame.collect()))
-        assert query.trigger(availableNow=True).start().awaitTermination(600)
-        expected = {row["id"]: row["n"] for row in keys.table.to_arrow().to_pylist()}
-        assert state_after(seen) == expected, run
+def test_what_a_query_has_seen_is_the_table(spark: Any, tmp_path: Path) -> None:
+    for number in range(50 if LONG else 1):
+        kind, paths = KINDS[(SEED + number) % len(KINDS)], (tmp_path / f"{number}-{n}" for n in count())
+
+        def open_query(options: dict[str, str], paths: Iterator[Path] = paths) -> Followed:
+            return Followed(spark, options, next(paths))
+
+        play(SparkFollowerWorld(tmp_path, kind, SEED + number, open_query), steps=10)

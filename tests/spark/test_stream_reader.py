@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-import random
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,10 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
-from support.effort import SEED
+from support.effort import LONG, SEED
+from support.follower_world import KINDS, play
 from support.rest_catalog import TOKEN, rest_catalog
-from support.stream_engine import Crash, Engine, KeyTable, state_after
+from support.stream_engine import Crash, Engine, SparkFollowerWorld
 
 pytest.importorskip("pyspark", reason="needs pyspark")
 
@@ -145,26 +144,15 @@ def test_changes_of_a_key_before_and_after_a_compaction_are_in_one_partition(tmp
     assert [row["n"] for row in engine.rows()] == [1, 2, 3]
 
 
-@VERSIONS
-@pytest.mark.parametrize("turn", range(6))
-def test_a_model_of_a_key_table_follows_all_its_changes(tmp_path: Path, old: bool, turn: int) -> None:
-    rng = random.Random(SEED * 31 + turn)
-    keys = KeyTable(str(tmp_path / "t"), rng)
-    given: dict[str, Any] = {"rowkind_column": "kind"}
-    if rng.random() < 0.5:
-        given["read__stream__maxRowsPerTrigger"] = rng.choice([1, 3, 10])
-    if keys.producer == "none":
-        given["streaming_read_overwrite"] = "true"
-    keys.step()
-    engine = Engine(readers(keys.table.path, **given), old=old)
-    for _ in range(8):
-        for _ in range(rng.randrange(4)):
-            keys.step()
-        with suppress(Crash):
-            engine.run(crash_at=rng.choice(["", "", "planned", "read", "committed"]))
-    engine.run()
-    engine.run()
-    assert state_after(engine.rows()) == {row["id"]: row["n"] for row in keys.table.to_arrow().to_pylist()}
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_query_has_seen_is_the_table(tmp_path: Path, kind: str) -> None:
+    for number in range(200 if LONG else 2):
+        old = not HAS_LIMITS or number % 2 == 0
+
+        def open_query(options: dict[str, str], old: bool = old) -> Engine:
+            return Engine(readers(**options), old=old)
+
+        play(SparkFollowerWorld(tmp_path, kind, SEED + number, open_query))
 
 
 def test_a_consumer_follows_what_spark_has_committed(table: pp.Table) -> None:

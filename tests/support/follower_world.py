@@ -13,6 +13,8 @@ from paimon_pyds.engine.stream.follow import Change
 from paimon_pyds.errors import SchemaError, SnapshotNotFoundError
 
 KINDS = ("append", "none", "input", "lookup", "full-compaction")
+ALL = 1_000_000
+"""Read to the end."""
 _OVERWRITES = {"append": "streaming-read-append-overwrite", "none": "streaming-read-overwrite",
                "input": "streaming-read-overwrite"}  # fmt: skip
 
@@ -42,6 +44,7 @@ class FollowerWorld:
         self.batch_rows = self.random.choice((1, 2, 5, 1_000))
         self.consumer = "job" if self.random.random() < 0.3 else None
         self.log: list[str] = []
+        self._added = 0
         self.begin()
 
     # ------------------------------------------------------------------------------------ the follower
@@ -53,10 +56,15 @@ class FollowerWorld:
         self.state: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.places: list[tuple[int, int, int]] = []
         self.overwritten = False
+        self.changed_since: int | None = None
+        """The first schema in which a column that is read is gone, or has another type."""
         self.read_columns = list(self.columns)
-        follow = self._follow(anew=True)
-        self.position = follow.position.to_json()
-        self.log.append(f"begin at {follow.position}")
+        self.start()
+        self.log.append(f"begin at {self.position}")
+
+    def start(self) -> None:
+        """Start a new follower."""
+        self.position = self._follow(anew=True).position.to_json()
 
     def _follow(self, *, anew: bool = False) -> pp.engine.stream.follow.Follow:  # type: ignore[name-defined]
         options: dict[str, Any] = dict(self.stream_options)
@@ -86,7 +94,11 @@ class FollowerWorld:
         place = change.position.place
         assert not self.places or place > self.places[-1], "positions only go forward"
         self.places.append(place)
-        for row in change.batch.to_pylist():
+        self.apply_rows(change.batch.to_pylist())
+
+    def apply_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Apply rows with their kinds, in their order."""
+        for row in rows:
             kind, values = row.pop("kind"), tuple(row.values())
             key = values[:2]
             if not self.keyed:
@@ -114,7 +126,10 @@ class FollowerWorld:
         """Read to the end and compare with the table."""
         if self.kind in ("lookup", "full-compaction"):
             self.table.compact(full=True)
-        self._reads(self.read, 1_000_000)
+        self._reads(self.read, ALL)
+        if self.changed_since is not None:
+            assert self.table.snapshots.latest().schema_id < self.changed_since, self.log
+            return
         rows = [tuple(row.values()) for row in self.table.scan(columns=self.read_columns).to_arrow().to_pylist()]
         if self.keyed:
             if self.stream_options or not self.overwritten:
@@ -186,11 +201,20 @@ class FollowerWorld:
             self.table.maintenance.reset_consumer(self.consumer)
 
     def _alter(self) -> None:
-        if len(self.columns) > 4:
+        if len(self.columns) < 5:
+            self._added += 1
+            name = f"c{self._added}"
+            self.table.alter(add_columns={name: "INT"})
+            self.columns.append(name)
             return
-        name = f"c{len(self.columns)}"
-        self.table.alter(add_columns={name: "INT"})
-        self.columns.append(name)
+        name, before = self.columns[3], self.table.schema.id
+        if self.random.random() < 0.5:
+            schema = self.table.alter(drop_columns=[name])
+            self.columns.remove(name)
+        else:
+            schema = self.table.alter(change_types={name: "BIGINT"})
+        if name in self.read_columns and self.changed_since is None and schema.id > before:
+            self.changed_since = schema.id
 
     def _check(self) -> None:
         self.check()
@@ -216,12 +240,13 @@ class FollowerWorld:
             self.begin()
             self._reads(read, most)
         except SchemaError:
-            raise AssertionError(self.log) from None
+            assert self.changed_since is not None, self.log
+            self.begin()
+            self._reads(read, most)
 
 
-def play(root: Path, kind: str, seed: int, steps: int = 30) -> None:
+def play(world: FollowerWorld, steps: int = 30) -> None:
     """One sequence."""
-    world = FollowerWorld(root, kind, seed)
     for _ in range(steps):
         world.step()
     world.check()

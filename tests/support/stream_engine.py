@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import json
 import pickle
-import random
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-import paimon_pyds as pp
+from paimon_pyds.engine.stream import StreamPosition
+from support.follower_world import ALL, FollowerWorld
 
 
 class Crash(Exception):
@@ -46,9 +51,9 @@ class Engine:
             text = json.dumps(self._latest(reader))
             if self.offsets and text == self.offsets[-1]:
                 return
-            self.offsets.append(text)
+            self.plan(text)
             if len(self.offsets) > 1:
-                reader.commit(json.loads(self.offsets[-2]))
+                self.tell(reader, json.loads(self.offsets[-2]))
             self._batch(reader, crash_at)
             if once:
                 return
@@ -72,51 +77,72 @@ class Engine:
         start = json.loads(self.offsets[number - 1]) if number else reader.initialOffset()
         partitions = reader.partitions(start, json.loads(self.offsets[number]))
         task = pickle.loads(pickle.dumps(self._open()))
-        rows = [list[dict[str, Any]](), *([] for _ in partitions)]
-        for at, partition in enumerate(pickle.loads(pickle.dumps(partitions)), 1):
-            batches = list(task.read(partition))
-            rows[at] = pa.Table.from_batches(batches).to_pylist() if batches else []
-        self.batches[number] = rows
+        planned = pickle.loads(pickle.dumps(partitions))
+        self.sink(number, [[], *(list(task.read(partition)) for partition in planned)])
         if crash_at == "read":
             raise Crash
-        self.committed = number + 1
+        self.done(number)
         if crash_at == "committed":
             raise Crash
+
+    def plan(self, offset: str) -> None:
+        """Note the end of the next batch."""
+        self.offsets.append(offset)
+
+    def tell(self, reader: Any, offset: dict[str, Any]) -> None:
+        """Tell the source of a batch that is committed."""
+        reader.commit(offset)
+
+    def sink(self, number: int, partitions: list[list[pa.RecordBatch]]) -> None:
+        """Take the rows of a batch."""
+        rows = [[row for batch in part for row in batch.to_pylist()] for part in partitions]
+        found, before = (Counter(map(str, chain(*parts))) for parts in (rows, self.batches.get(number, rows)))
+        assert found == before, "a repeated batch has the same rows"
+        self.batches[number] = rows
+
+    def done(self, number: int) -> None:
+        """Note that a batch is committed."""
+        self.committed = number + 1
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of all batches, in their order; the partitions of one backwards, as their tasks have no order."""
         return [row for number in sorted(self.batches) for part in reversed(self.batches[number]) for row in part]
 
 
-class KeyTable:
-    """A table with a primary key under random operations."""
+class SparkFollowerWorld(FollowerWorld):
+    """The follower is a query of Spark, whose driver is killed again and again.
 
-    def __init__(self, path: str, rng: random.Random) -> None:
-        self.rng, self.n = rng, 0
-        self.producer = rng.choice(["input", "none"])
-        options = {"bucket": str(rng.choice([-1, 1, 2])), "changelog-producer": self.producer, "write-only": "true"}
-        self.table = pp.Table.create(path, "id INT, n INT", primary_key="id", options=options)
+    ``open_query``: gives the query of some options, an `Engine` or what has its methods.
+    """
 
-    def step(self) -> None:
-        choice = self.rng.random()
-        if choice < 0.75:
-            self.table.append([self.row(k=self.rng.choice(["+I", "+U", "-D"])) for _ in range(3)], rowkind_column="k")
-        elif choice < 0.85:
-            self.table.compact(full=True)
-        elif self.producer == "none":
-            self.table.overwrite([self.row()])
+    def __init__(self, root: Path, kind: str, seed: int, open_query: Callable[[dict[str, str]], Any]) -> None:
+        self._open_query = open_query
+        super().__init__(root, kind, seed)
 
-    def row(self, **more: Any) -> dict[str, Any]:
-        self.n += 1
-        return {"id": self.rng.randrange(6), "n": self.n, **more}
+    def start(self) -> None:
+        options = {"path": self.table.path, "rowkind-column": "kind", **self.stream_options}
+        if self.consumer:
+            options |= {"consumer-id": self.consumer, "consumer.ignore-progress": "true"}
+        limit = self.random.choice(["", "maxRowsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger"])
+        if limit:
+            options[f"read.stream.{limit}"] = str(self.random.choice([1, 3, 10, 5_000]))
+        self._query, self._applied, self.position = self._open_query(options), 0, None
 
+    def read(self, most: int) -> None:
+        query, before = self._query, None
+        while most > 0 and (len(query.offsets), query.committed) != before:
+            before = len(query.offsets), query.committed
+            with suppress(Crash):
+                query.run(once=most < ALL, crash_at=self.random.choice(["", "", "", "planned", "read", "committed"]))
+                most -= 1
+            for number in range(self._applied, query.committed):
+                self.apply_rows([row for part in reversed(query.batches[number]) for row in part])
+            self._applied = query.committed
+            if query.offsets:
+                self.position = self._reached(query.offsets, query.committed)
 
-def state_after(changes: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """What changes with the columns id, n and kind make of a table without rows: n by id."""
-    state: dict[int, int] = {}
-    for row in changes:
-        if row["kind"] in ("+I", "+U"):
-            state[row["id"]] = row["n"]
-        else:
-            state.pop(row["id"], None)
-    return state
+    def _reached(self, offsets: list[str], committed: int) -> str:
+        if committed:
+            return offsets[committed - 1]
+        first = StreamPosition.from_json(offsets[0])
+        return replace(first, next=first.start, splits=0, plan="").to_json()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.effort import LONG, SEED
-from support.follower_world import KINDS, play
+from support.follower_world import KINDS, FollowerWorld, play
 
 _SEQUENCES = 200 if LONG else 2
 """Of each kind of table."""
@@ -16,4 +16,4 @@ _SEQUENCES = 200 if LONG else 2
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_follower_has_seen_is_the_table(tmp_path: Path, kind: str) -> None:
     for number in range(_SEQUENCES):
-        play(tmp_path, kind, SEED + number)
+        play(FollowerWorld(tmp_path, kind, SEED + number))
