@@ -32,37 +32,41 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.types import StructType
 
-CHECKPOINT = "checkpointlocation"
-OF_STREAMS = frozenset({CHECKPOINT, "queryname"})
+CHECKPOINT, _NAME = "checkpointlocation", "queryname"
+OF_STREAMS = frozenset({CHECKPOINT, _NAME})
 """Options of Spark's own that it gives to the sink, too."""
 QUERY_ID = "sql.streaming.queryId"
 """The local property of tasks that has the id of the query, which stays the same when it is started again."""
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+"""The setting of a session that names the directory of all checkpoints: a query's has its name."""
 _log = logging.getLogger("paimon_pyds.spark")
 
 
 @dataclass
 class StreamMessage(PaimonCommitMessage):
-    """What one task of a micro-batch wrote, and the id of the query."""
+    """What one task of a micro-batch wrote, the id of the query, and the session's directory of checkpoints."""
 
     query: str | None = None
+    checkpoints: str | None = None
 
 
 class PaimonStreamWriter(compat.StreamArrowWriter):  # type: ignore[misc]
     """Writes the micro-batches of a query into a table; tasks get a copy of it. Made by `open_stream_writer`.
 
     ``writer``: writes the rows of a task. ``overwrite``: a micro-batch has all rows, which take the place of the ones
-    before. ``checkpoint``: where the query keeps its state, if the options say.
+    before. ``given``: the options of Spark's own.
     """
 
-    def __init__(self, writer: PaimonWriter, *, overwrite: bool, checkpoint: str | None) -> None:
+    def __init__(self, writer: PaimonWriter, *, overwrite: bool, given: Mapping[str, str]) -> None:
         self._writer = writer
         self._overwrite = overwrite
-        self._checkpoint = checkpoint
+        self._given = given
 
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamMessage:
         """Write a task's rows into new files. Nothing is visible until `commit`; on an error they are removed."""
-        return StreamMessage(self._writer.write(iterator).message, compat.task_setting(QUERY_ID))
+        settings = map(compat.task_setting, (QUERY_ID, CHECKPOINTS))
+        return StreamMessage(self._writer.write(iterator).message, *settings)
 
     @clear_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -85,8 +89,8 @@ class PaimonStreamWriter(compat.StreamArrowWriter):  # type: ignore[misc]
         with removing_unpublished(partial(self._remove, written)):
             store = self._writer._store()
             check_same_table(store, context.schema.id, context.schema_digest)
-            watermark = None if self._checkpoint is None else _watermark(self._checkpoint, batchId)
-            once = CommitOnce(UserCommits(_query_of(received)), batchId, watermark)
+            user = UserCommits(_query_of(received))
+            once = CommitOnce(user, batchId, _watermark(self._given, received[0], batchId))
             try:
                 once.check(store, store.latest_snapshot())
                 mode = OverwriteMode() if self._overwrite else None
@@ -136,8 +140,8 @@ def open_stream_writer(schema: StructType, given: Mapping[str, str], *, overwrit
         raise OptionError("the micro-batches of a complete stream have all rows: they replace the whole table")
     writer = open_writer(schema, options, overwrite=overwrite)
     assert isinstance(writer, PaimonWriter)
-    checkpoint = next((value for name, value in given.items() if name.lower() == CHECKPOINT), None)
-    return PaimonStreamWriter(writer, overwrite=overwrite, checkpoint=checkpoint)
+    of_spark = {name.lower(): value for name, value in given.items() if name.lower() in OF_STREAMS}
+    return PaimonStreamWriter(writer, overwrite=overwrite, given=of_spark)
 
 
 def _query_of(messages: Sequence[StreamMessage]) -> str:
@@ -152,14 +156,23 @@ def _query_of(messages: Sequence[StreamMessage]) -> str:
     return query
 
 
-def _watermark(checkpoint: str, batch: int) -> int | None:
-    """The watermark of a micro-batch, by the query's write-ahead log; None where that can't be read."""
+def _watermark(given: Mapping[str, str], message: StreamMessage, batch: int) -> int | None:
+    """The watermark of a micro-batch, by the query's write-ahead log; None where that is not known, or can't be read.
+
+    A query whose checkpoint is no option has it in the session's directory, under its name; without one under a random
+    one, which is not known.
+    """
     import json
 
     from paimon_pyds.storage import open_file_io
 
+    checkpoint, name = given.get(CHECKPOINT), given.get(_NAME)
+    if checkpoint is None and (name is None or message.checkpoints is None):
+        return None
     try:
-        io, root = open_file_io(checkpoint)
+        io, root = open_file_io(checkpoint or f"{message.checkpoints}/{name}")
+        if checkpoint is None and json.loads(io.read_bytes(f"{root}/metadata"))["id"] != message.query:
+            return None
         lines = io.read_bytes(f"{root}/offsets/{batch}").decode().splitlines()
         found: Any = json.loads(lines[1]).get("batchWatermarkMs")
     except (PaimonError, OSError, ValueError, LookupError, AttributeError):

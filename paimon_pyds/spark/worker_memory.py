@@ -11,16 +11,16 @@ import sys
 
 
 class Modules:
-    """What the garbage collector has been told of."""
+    """Imported modules that the garbage collector passes over."""
 
     def __init__(self, in_worker: bool) -> None:
         self._in_worker = in_worker
         self._known = 0
 
     def keep(self) -> None:
-        """Take what is there out of the garbage collector's sight, where modules were imported since the last time.
+        """Have the garbage collector pass over all objects, if modules were imported since the last call.
 
-        Called where a task begins, and so just after the worker has looked for garbage: little but modules is there.
+        Called where a task begins, and so just after the worker has looked for garbage: few objects are of other kinds.
         """
         if self._in_worker and self._known != len(sys.modules):
             self._known = len(sys.modules)

@@ -47,7 +47,7 @@ class Query:
         frame = read.parquet(str(self.root / "in")).select(*(columns or ("id", "v", "kind")))
         writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        query.awaitTermination(600)
         assert not query.isActive
 
     def forget(self, batch: int) -> None:

@@ -13,7 +13,7 @@ from support.effort import LONG, SEED
 from support.stream_driver import KINDS, STEPS, KilledStream
 
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
-KILLS = 60 if LONG else 6
+KILLS = 60 if LONG else 3
 """For each kind of table."""
 pytestmark = pytest.mark.smoke
 

@@ -23,7 +23,7 @@ from paimon_pyds.errors import CommitError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.user_commits import read_record
 from paimon_pyds.spark.source import PaimonDataSource
-from paimon_pyds.spark.stream_writer import QUERY_ID, StreamMessage
+from paimon_pyds.spark.stream_writer import CHECKPOINTS, QUERY_ID, StreamMessage
 from support.oracle import Oracle, requires_java_oracle
 
 pytestmark = pytest.mark.spark
@@ -54,16 +54,17 @@ class Stream:
 
     def run(self, frame: Any = None, mode: str = "append", **options: object) -> None:
         """Write all that is there, and end."""
-        query = self.start(frame, mode, **options)
-        query.awaitTermination(120)
+        query = self.start(frame, mode, **options)  # type: ignore[arg-type]
+        query.awaitTermination(600)
         assert not query.isActive
 
-    def start(self, frame: Any = None, mode: str = "append", **options: object) -> Any:
+    def start(self, frame: Any = None, mode: str = "append", *, name: str = "", **options: object) -> Any:
+        """``name``: of the query, which has its checkpoint where the session says."""
         writer = (self.source() if frame is None else frame).writeStream.format("paimon").outputMode(mode)
-        for name, value in options.items():
-            writer = writer.option(name.replace("__", ".").replace("_", "-"), str(value))
-        writer = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
-        return writer.start(str(self.table))
+        for key, value in options.items():
+            writer = writer.option(key.replace("__", ".").replace("_", "-"), str(value))
+        writer = writer.queryName(name) if name else writer.option("checkpointLocation", str(self.checkpoint))
+        return writer.trigger(availableNow=True).start(str(self.table))
 
     def forget(self, batch: int) -> None:
         """As if Spark had been killed before it noted that a micro-batch is committed."""
@@ -172,14 +173,17 @@ def test_two_queries_into_one_table(stream: Stream) -> None:
 
 
 @pytest.mark.over_connect
-def test_the_watermark_of_the_query_is_in_the_snapshots(stream: Stream) -> None:
+@pytest.mark.parametrize("name", ["", "times"])
+def test_the_watermark_of_the_query_is_in_the_snapshots(stream: Stream, name: str) -> None:
     from pyspark.sql import functions as F
 
+    stream.spark.conf.set(CHECKPOINTS, str(stream.checkpoint))
     stream.add(1_700_000_000)
     stream.add(1_700_000_100)
     stream.add(1_700_000_200)
     timed = stream.source().withColumn("at", F.timestamp_seconds("id")).withWatermark("at", "10 seconds")
-    stream.run(timed)
+    stream.run(timed, name=name)
+    stream.spark.conf.unset(CHECKPOINTS)
     found = [s.watermark for s in pp.Table.open(stream.table).snapshots.list()]
     assert found == [None, 1_699_999_990_000, 1_700_000_090_000]
 

@@ -135,7 +135,7 @@ def drive(root: Path, source: dict[str, str], sink: dict[str, str], death: tuple
 
 
 class KilledStream:
-    """A stream between two tables under `drive`, beside writers of both, compactions and expiry."""
+    """A stream between two tables under `drive`, with other writers of both, compactions and expiry."""
 
     def __init__(self, root: Path, kind: str, seed: int, *, has_limits: bool) -> None:
         self.random, self.root, self._has_limits = random.Random(f"{kind} {seed}"), root, has_limits
