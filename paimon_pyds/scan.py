@@ -539,6 +539,61 @@ class Scan(RowStream):
             raise OptionError(f"n must not be negative, it is {n}")
         return self._but(limit=self.request.limited(n)).to_arrow()
 
+    @shown("search")
+    def search(
+        self,
+        *,
+        column: str,
+        vector: Sequence[float] | None = None,
+        text: str | Mapping[str, Any] | None = None,
+        k: int = 10,
+        metric: str | None = None,
+        exact: bool = False,
+    ) -> pa.Table:
+        """The rows of the scan that are nearest to a vector, or match a text best, by the indexes of the column.
+
+        Rows that no index covers are looked at too, and deleted ones are left out. Of rows that an index covers the
+        nearest ones are found about, as its type allows.
+
+        Args:
+            column: a column of VECTOR or ARRAY of FLOAT or DOUBLE, or of texts.
+            vector: numbers, as many as the column's vectors have.
+            text: words, of which a row must have one at least; or a query of Paimon's full-text indexes, such as
+                ``{"match_phrase": {"query": "lazy dog"}}``.
+            k: how many rows.
+            metric: ``l2``, ``cosine`` or ``inner_product``; by default that of the index, else that of the option
+                ``fields.<column>.distance.metric``, else ``inner_product``.
+            exact: look at all rows, and use no index.
+
+        Returns:
+            The columns of the scan, ``_ROW_ID`` if the table has row tracking, and ``__paimon_search_score``; the best
+            rows first, those of one score in the order of their row ids.
+
+        Raises:
+            OptionError: neither or both of ``vector`` and ``text``, a wrong one, ``k`` < 1, or a scan with a limit.
+            UnknownColumnError: no such column.
+            UnsupportedError: a column of another type, or a search for texts without the package paimon-ftindex.
+            CorruptFileError: an index is damaged.
+        """
+        from paimon_pyds.engine.query import search
+
+        self.check_alone("searched")
+        if integer("k", k) < 1:
+            raise OptionError(f"k must be at least 1, it is {k}")
+        if (vector is None) == (text is None):
+            raise OptionError("a search is for a vector or for a text: give one of them")
+        if self.request.row_limit is not None or self.between is not None:
+            raise OptionError(
+                "a scan with a limit, a top_n or incremental-between can't be searched", hint="leave it out"
+            )
+        field, options = self.field(column), dict(self.options)
+        if vector is not None:
+            question: search.Question = search.vector_question(field, vector, metric, options)
+        else:
+            assert text is not None
+            question = search.text_question(field, text, options)
+        return search.search(self._store, self.request, question, k, exact=exact)
+
     def blob(self, descriptor: bytes) -> Blob:
         """A value of a BLOB column, to be read in parts.
 

@@ -27,7 +27,11 @@ OLDEST_JAVA = 17
 ENVIRONMENTS = {
     "newest": {"extras": ["spark", "test", "cross", "notebook", "check", "docs"], "pins": [], "size": "2.5 GB"},
     "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*"], "size": "1.3 GB", "floors": True},
-    "pypaimon": {"extras": [], "pins": ["pypaimon==2.1.0"], "size": "0.5 GB"},
+    "pypaimon": {
+        "extras": [],
+        "pins": ["pypaimon==2.1.0", "paimon-vindex==0.5.0", "paimon-ftindex==0.1.0"],
+        "size": "0.5 GB",
+    },
     "demo": {"extras": ["demo"], "pins": ["pyspark>=4.0,<5", "pandas<3"], "size": "0.9 GB"},
     "package": {"extras": [], "pins": ["build>=1.2", "hatchling>=1.24"], "size": "30 MB"},
 }

@@ -98,6 +98,11 @@ FEATURES = (
             "yes; btree and bitmap answer filters for the rows that they cover, all other rows are read",
             "yes; an index goes when rows of its partition are rewritten (update, compaction, deletion without "
             "vectors). With data evolution, updates of its column follow `global-index.column-update-action`", "1.4"),
+    Feature("searches", "[searches](indexes.md#searching-for-vectors-and-texts) for vectors and texts by global "
+            "indexes (`ivf-*`, `diskann`, `full-text`)",
+            "`scan.search`, with the extra `search`; rows that no index covers are searched, too, and without an index "
+            "all rows; indexes over keys (`pk-vector`, `pk-full-text`) are not used",
+            "`table.index.build_global(column, kind=…)`", "2.0"),
     Feature("deletion-vectors", "deletion vectors, 32 and 64 bit", "yes", "`delete`, `update`, `merge`, `compact`",
             "0.8; 64 bit 1.2"),
     Feature("manifest-formats", "`manifest.format` orc, parquet", "refused", "refused", "", ("manifest.format",)),

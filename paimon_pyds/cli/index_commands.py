@@ -48,18 +48,19 @@ def index_build(at: Target, **given: Any) -> None:
 @command(
     index,
     p.argument("column", "the column's name"),
-    p.flag("--rebuild", "drop the column's indexes, and build one for all rows"),
+    p.option("--kind", default="btree", metavar="KIND", help="btree, full-text, or of vectors ivf-flat, ivf-pq, …"),
+    p.flag("--rebuild", "drop the column's indexes of this kind, and build one for all rows"),
 )
-def index_build_global(at: Target, column: str, *, rebuild: bool) -> None:
+def index_build_global(at: Target, column: str, **given: Any) -> None:
     """Build a global index of a column, in a table of data evolution."""
-    summary = at.table.index.build_global(column, rebuild=rebuild)
+    summary = at.table.index.build_global(column, **given)
     at.answer(asdict(summary), str(summary))
 
 
 @command(
     index,
     p.argument("column", "the column's name"),
-    p.option("--type", default="btree", metavar="TYPE", help="btree or bitmap"),
+    p.option("--type", default="btree", metavar="TYPE", help="btree, bitmap, full-text, ivf-flat, …"),
 )
 def index_drop_global(at: Target, column: str, type: str) -> None:
     """Drop the global indexes of a column."""

@@ -104,6 +104,33 @@ def sum_(at: Target, column: str, how: bool, **query: Any) -> None:
     _show_answer(at, "sum", at.scan(**query).answer.sum(column), how=how)
 
 
+@command(
+    program,
+    _column,
+    _query,
+    p.columns,
+    p.option("--vector", metavar="JSON", help="numbers, to whose rows near ones are found: '[0.5, 1, 2]'"),
+    p.option("--text", metavar="WORDS", help="words that rows match best, or a query as JSON"),
+    p.option("--metric", metavar="METRIC", help="l2, cosine or inner_product"),
+    p.number("-k", "rows at most (10)", default=10),
+    p.flag("--exact", "look at all rows, and use no index"),
+    rows=True,
+    options=True,
+)
+def search(at: Target, column: str, **given: Any) -> None:
+    """Print the rows that are nearest to a vector, or match a text best."""
+    assert at.rows is not None
+    wanted = {name: given.pop(name) for name in ("vector", "text", "metric", "k", "exact")}
+    for name in ("vector", "text"):
+        try:
+            wanted[name] = wanted[name] if name == "text" and wanted[name][:1] != "{" else json.loads(wanted[name])
+        except (TypeError, ValueError):
+            if wanted[name] is not None:
+                raise OptionError(f"--{name} is no JSON: {wanted[name]!r:.60}") from None
+    found = at.scan(**given).search(column=column, **wanted)
+    at.show_rows(found.schema, found.to_batches())
+
+
 def _show_answer(at: Target, name: str, answer: Answer[Any], *, how: bool) -> None:
     """Print an answer from metadata and indexes where these are exact; with ``--how`` also how it was found."""
     if at.output == "json":

@@ -67,13 +67,22 @@ class Index(Namespace):
         return summary
 
     def build_global(
-        self, column: str, *, rebuild: bool = False, progress: Progress | None = None
+        self,
+        column: str,
+        *,
+        kind: str = "btree",
+        rebuild: bool = False,
+        options: OptionValues | None = None,
+        progress: Progress | None = None,
     ) -> GlobalIndexSummary:
-        """Build a global index (btree) of a column for all rows that none covers: one snapshot.
+        """Build a global index of a column for all rows that none of its kind covers: one snapshot.
 
         Args:
             column: its name; a table of data evolution has it.
-            rebuild: drop the btree indexes of the column, and build one for all rows.
+            kind: ``btree`` for filters; for `Scan.search` ``full-text`` of texts, and of vectors ``ivf-flat``,
+                ``ivf-sq``, ``ivf-rq``, ``ivf-pq`` or ``diskann``. Those need the extra ``search``.
+            rebuild: drop the indexes of this kind that the column has, and build one for all rows.
+            options: of the index, besides those of the table: ``{"ivf-flat.distance.metric": "l2"}``.
             progress: as for `Table.append`.
 
         Returns:
@@ -81,8 +90,10 @@ class Index(Namespace):
             built.
 
         Raises:
+            OptionError: no such kind, or wrong options.
             SchemaError: no such column.
-            UnsupportedError: the table is not one of data evolution, or columns of the type can't have an index.
+            UnsupportedError: the table is not one of data evolution, columns of the type can't have such an index, or a
+                package is not installed.
             CommitConflictError: other commits changed the column meanwhile, again and again; nothing was published.
         """
         from paimon_pyds.ops.index_tools.global_indexes import build_global_index
@@ -96,7 +107,9 @@ class Index(Namespace):
             yield from scan.to_batches()
 
         with shown("build a global index", progress):
-            summary = build_global_index(self._store, column, read, rebuild=rebuild)
+            summary = build_global_index(
+                self._store, column, read, kind=kind, rebuild=rebuild, options=option_texts(options or {})
+            )
             self._maintain(summary.snapshot_id, None)
         return summary
 

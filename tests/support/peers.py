@@ -149,6 +149,10 @@ class Pypaimon:
         with pa.OSFile(str(self._rows)) as file:
             return pa.ipc.open_file(file).read_all()
 
+    def search(self, name: str, column: str, wanted: str | list[float], k: int) -> dict[int, float]:
+        """The rows that it finds by an index for a vector or a query, by their ids, with their scores."""
+        return dict(self._ask(call="search", name=name, column=column, wanted=wanted, k=k)["hits"])
+
     def index(self, name: str, column: str, index_type: str) -> None:
         """Build a global index of a column over all rows that have none yet."""
         self._ask(call="index", name=name, column=column, index_type=index_type)

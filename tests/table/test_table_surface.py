@@ -81,8 +81,9 @@ def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
 
 ONLY_COMMANDS = {
     "describe", "tables", "rename", "drop", "create-database", "drop-database", "migrate", "iceberg",
+    "search",
 }  # fmt: skip
-"""Commands on catalogs and files, and what a table shows by ``print``."""
+"""Commands on catalogs and files, what a table shows by ``print``, and what a scan can do."""
 OTHER_NAMES = {
     "append": {"inputs", "rowkind_column", "create", "partition_by", "primary_key"},
     "overwrite": {"inputs", "rowkind_column", "missing_columns", "create", "partition_by", "primary_key"},

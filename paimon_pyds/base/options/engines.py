@@ -311,6 +311,7 @@ _CATALOGS = _group("belongs to a metastore", [
 
 _COLUMN_UPDATES = _group("", status=Status.HONOURED, rows=[
     ("global-index.column-update-action", _E, "throw_error", "updates of columns that have a global index"),
+    ("global-index.row-count-per-shard", _L, "100000", "rows of an index of vectors or texts"),
 ])  # fmt: skip
 
 _GLOBAL_INDEX = _group("reads are complete without global indexes; a partition whose rows are rewritten loses its", [
@@ -319,7 +320,6 @@ _GLOBAL_INDEX = _group("reads are complete without global indexes; a partition w
     ("vector-index.search-mode", _E, "fast", "how they are searched"),
     ("full-text-index.search-mode", _E, "fast", "how they are searched"),
     ("global-index.thread-num", _N, "32", "threads of a search"),
-    ("global-index.row-count-per-shard", _L, "100000", "size of a shard"),
     ("global-index.build.max-shard", _N, "32", "building"),
     ("global-index.build.max-parallelism", _N, "4096", "building"),
     ("global-index.external-path", _S, None, "place of the indexes"),

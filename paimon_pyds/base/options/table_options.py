@@ -51,6 +51,11 @@ _LISTS = ("bucket-key", "sequence.field", "clustering.columns", "changelog-produ
           "incremental-between", "incremental-between-timestamp")  # fmt: skip
 _LISTS_OF_COLUMNS = (".sequence-group", ".nested-key", ".nested-sequence-field")
 """Options of texts that are lists: Java looks for their parts with the blanks that stand around the commas."""
+_GLOBAL_INDEXES = ("ivf-flat.", "ivf-sq.", "ivf-rq.", "ivf-pq.", "diskann.", "full-text.")
+_OF_VECTORS = (
+    ".distance.metric", ".metric", ".nlist", ".pq.m", ".pq.bits", ".pq.code-ratio", ".pq.use-opq", ".rq.bits",
+    ".target-recall", ".max-bytes-per-vector", ".build-preset", ".max-degree", ".build-search-list-size",
+)  # fmt: skip
 _PASSED_ON = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.", "format-table.")
 
 
@@ -62,6 +67,9 @@ def dynamic_option(key: str) -> Option | None:
                 why = PLAIN_MAPS if status is Status.IGNORABLE else ""
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
+    if key.startswith(_GLOBAL_INDEXES) or (key.startswith("fields.") and key.endswith(_OF_VECTORS)):
+        return Option(key=key, kind=Kind.STRING, default=None, doc="handed to what builds global indexes",
+                      status=Status.HONOURED)  # fmt: skip
     if match := _INDEX_COLUMNS.fullmatch(key):
         status, why = Status.HONOURED, ""
         if match[1] not in INDEX_TYPES:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import from_numpy, is_true, to_numpy
+from paimon_pyds.base.arrays import from_numpy, is_true, pc, to_numpy
 from paimon_pyds.base.types.arrow import arrow_type
 from paimon_pyds.base.types.kinds import MAX_LENGTH
 from paimon_pyds.base.types.model import ArrayType, DataField, DataType, MapType, RowType, VectorType
@@ -73,6 +75,16 @@ def vectors_of(lists: pa.ListArray, type_: pa.FixedSizeListType) -> pa.FixedSize
     if items.type != type_.value_type:
         items = items.cast(type_.value_type)
     return pa.Array.from_buffers(type_, len(lists), [valid], children=[items])
+
+
+def matrix_of(values: pa.Array, type_: DataType, size: int | None = None) -> npt.NDArray[Any]:
+    """The elements of a column of VECTOR or ARRAY of numbers: a row for each value that is not NULL. ``size``: elements
+    of each value of an ARRAY, by default as many as the longest one has. Raises SchemaError: as `vectors_of`."""
+    if isinstance(type_, ArrayType):
+        if size is None:
+            size = pc.max(pc.list_value_length(values)).as_py() or 0
+        values = vectors_of(values, pa.list_(values.type.value_type, size))
+    return to_numpy(values.flatten()).reshape(-1, values.type.list_size)
 
 
 def _refused(row: int, message: str) -> SchemaError:

@@ -7,7 +7,7 @@ since; of all others every row may match. Java and pypaimon leave rows out that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, is_true, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, pc, scalar, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataType
@@ -59,8 +59,8 @@ class GlobalIndexes:
         self._planner = planner
         self.groups = RowGroups(planner, entries)
         self._of_field: dict[int, list[list[IndexEntry]]] = {}
-        for files in _ranges(planner.store.index_entries(planner.request.state.snapshot)):
-            self._of_field.setdefault(_index_of(files[0]).index_field_id, []).append(files)
+        for files in ranges_of(planner.store.index_entries(planner.request.state.snapshot), GLOBAL_INDEX_TYPES):
+            self._of_field.setdefault(index_of(files[0]).index_field_id, []).append(files)
 
     def candidates(self, predicate: Predicate) -> Candidates | None:
         """The rows that may match; None where no index says anything.
@@ -101,7 +101,7 @@ class GlobalIndexes:
         """The rows that may match all of several bounds of one column, or one leaf."""
         column = leaves[0].column
         ranges = self._of_field.get(-1 if column.field_id is None or column.path else column.field_id)
-        type_ = None if ranges is None or column.field_id is None else self._type_of(column.field_id)
+        type_ = None if ranges is None or column.field_id is None else type_of(self._planner, column.field_id)
         if ranges is None or type_ is None or column.field_id is None:
             return None
         try:
@@ -125,7 +125,7 @@ class GlobalIndexes:
         rows = []
         store, schema = self._planner.store, self._planner.schema
         for entry, path in zip(files, index_file_paths(store, schema, files), strict=True):
-            index = _index_of(entry)
+            index = index_of(entry)
             meta = index.index_meta
             if meta is not None and not may_hold(entry.index_type, read_key_range(meta), codec, probe):
                 continue
@@ -141,11 +141,12 @@ class GlobalIndexes:
             rows.append(found + index.row_range_start)
         return np.concatenate(rows) if rows else np.zeros(0, np.int64)
 
-    def _type_of(self, field_id: int) -> DataType | None:
-        """The type of a column; None if it was another one in any schema: an index does not say of which it is."""
-        fields = (field for schema in self._planner.store.schemas() for field in schema.fields)
-        types = {field.type.with_nullable(True) for field in fields if field.id == field_id}
-        return types.pop() if len(types) == 1 else None
+
+def type_of(planner: Planner, field_id: int) -> DataType | None:
+    """The type of a column; None if it was another one in any schema: an index does not say of which it is."""
+    fields = (field for schema in planner.store.schemas() for field in schema.fields)
+    types = {field.type.with_nullable(True) for field in fields if field.id == field_id}
+    return types.pop() if len(types) == 1 else None
 
 
 class RowGroups:
@@ -185,23 +186,42 @@ class RowGroups:
 
         ``files``: all index files of one range.
         """
-        index = _index_of(files[0])
-        own = pc.equal(self._entries.column("partition"), scalar(files[0].partition, pa.binary()))
-        mine = is_true(own)[self.anchors]
-        last = self.first + self.rows - 1
-        within = mine & (self.first >= index.row_range_start) & (last <= index.row_range_end)
-        partly = (
-            mine & (self.first <= index.row_range_end) & (last >= index.row_range_start) & ~within & (self.first >= 0)
-        )
+        inside = self.inside(files[0])
+        within: Flags = (inside > 0) & (inside == self.rows)
+        if (inside[~within] > 0).any() or not self.has_all(files, inside):
+            return np.zeros(len(self), np.bool_)
+        trusted: Flags = within & self.unchanged(files[0], field_id)
+        return trusted
+
+    def has_all(self, files: Sequence[IndexEntry], inside: Int64s) -> bool:
+        """Whether the index files of a range have all rows that are ``inside`` of it."""
         held = sum(entry.row_count for entry in files)
-        if partly.any() or held + int(self._deleted[within].sum()) < int(self.rows[within].sum()):
-            return np.zeros(len(self), np.bool_)  # rows that the index does not have
+        deleted = int(self._deleted[(inside > 0) & (inside == self.rows)].sum())
+        return held + deleted >= int(inside.sum())
+
+    @cached_property
+    def _partitions(self) -> tuple[dict[bytes, int], Int64s]:
+        """The partitions by number, and that of each group."""
+        coded = pc.dictionary_encode(self._entries.column("partition"))
+        numbers = {partition: number for number, partition in enumerate(coded.dictionary.to_pylist())}
+        return numbers, to_numpy(coded.indices)[self.anchors]
+
+    def inside(self, entry: IndexEntry) -> Int64s:
+        """How many rows of each group are within the range of an index."""
+        index, (numbers, own) = index_of(entry), self._partitions
+        end = np.minimum(self.first + self.rows, index.row_range_end + 1)
+        rows = np.maximum(end - np.maximum(self.first, index.row_range_start), 0)
+        return np.where((own == numbers.get(entry.partition, -1)) & (self.first >= 0), rows, 0)
+
+    def unchanged(self, entry: IndexEntry, field_id: int) -> Flags:
+        """The groups whose column is as it was when an index was built."""
+        index = index_of(entry)
         members = [member for member in index.unknown if member.path == SOURCE_MEMBER]
         source = source_snapshot(members[0].value()) if members else None
         if field_id not in self._writes:
             self._writes[field_id] = self._writes_of(field_id)
         once, newest = self._writes[field_id]
-        return within & (once if source is None else once | ((newest >= 0) & (newest <= source)))
+        return once if source is None else once | ((newest >= 0) & (newest <= source))
 
     def _writes_of(self, field_id: int) -> tuple[Flags, Int64s]:
         """Of each group whether one commit wrote all values of a column, and the newest commit that wrote any; -1 where
@@ -223,16 +243,17 @@ class RowGroups:
         return once & (writers == 1), newest
 
 
-def _index_of(entry: IndexEntry) -> GlobalIndex:
+def index_of(entry: IndexEntry) -> GlobalIndex:
+    """What an entry of a global index says of it."""
     assert entry.global_index is not None
     return entry.global_index
 
 
-def _ranges(entries: Iterable[IndexEntry]) -> list[list[IndexEntry]]:
-    """The files of indexes that answer predicates: those of one column and range of rows, by one build, together."""
+def ranges_of(entries: Iterable[IndexEntry], types: Collection[str]) -> list[list[IndexEntry]]:
+    """The files of indexes of some types: those of one column and range of rows, by one build, together."""
     found: dict[object, list[IndexEntry]] = {}
     for entry in entries:
-        if entry.global_index is not None and entry.index_type in GLOBAL_INDEX_TYPES:
+        if entry.global_index is not None and entry.index_type in types:
             build = replace(entry.global_index, index_meta=None)
             found.setdefault((entry.partition, entry.index_type, build), []).append(entry)
     return list(found.values())

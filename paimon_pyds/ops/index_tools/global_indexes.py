@@ -17,11 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base import progress
-from paimon_pyds.base.arrays import Int64s, one_array, to_numpy
+from paimon_pyds.base.arrays import Int64s, is_true, one_array, to_numpy
 from paimon_pyds.base.options import TableOptions, check_writable
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import counted, human_bytes
 from paimon_pyds.base.text import Summary, summary_text
+from paimon_pyds.base.types import ArrayType, AtomicType, DataType, Kind, VectorType
+from paimon_pyds.base.types.kinds import STRING_KINDS
+from paimon_pyds.base.types.vectors import matrix_of
 from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unpublished
 from paimon_pyds.engine.scan.planned_files import index_file_paths
@@ -32,6 +35,16 @@ from paimon_pyds.index.global_index.btree_writer import write_btree
 from paimon_pyds.index.global_index.key_bytes import global_key_codec
 from paimon_pyds.index.global_index.range_meta import SOURCE_MEMBER, write_key_range, write_source
 from paimon_pyds.index.global_index.reader import BTREE
+from paimon_pyds.index.global_index.search_file import (
+    FULL_TEXT,
+    SEARCH_TYPES,
+    VECTOR_TYPES,
+    package,
+    text_options,
+    vector_options,
+    write_texts,
+    write_vectors,
+)
 from paimon_pyds.metadata.column_files import ROW_GROUP, with_row_groups
 from paimon_pyds.metadata.manifest import GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -55,6 +68,7 @@ _PLACES = (
 )
 _MOST_ROWS = 10_000_000
 """Rows of an index file: Java's default of btree-index.records-per-range; a larger group of rows stays together."""
+_KINDS = (BTREE, *SEARCH_TYPES)
 _NULLABLE_BYTES = json.dumps(["null", "bytes"])
 
 
@@ -96,17 +110,31 @@ class RowRange(NamedTuple):
         """Whether a row is the next one."""
         return (self.partition, self.last + 1) == (partition, row_id)
 
+    def split(self, rows: int) -> Iterator[RowRange]:
+        """The same rows in ranges of at most so many."""
+        for first in range(self.first, self.last + 1, rows):
+            yield RowRange(self.partition, first, min(first + rows - 1, self.last))
+
 
 def build_global_index(
-    store: TableStore, column: str, read: ReadRows, *, rebuild: bool = False, options: Mapping[str, str] | None = None
+    store: TableStore,
+    column: str,
+    read: ReadRows,
+    *,
+    kind: str = BTREE,
+    rebuild: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> GlobalIndexSummary:
-    """Build a btree index of a column for all rows that none covers, as one snapshot.
+    """Build an index of a column for all rows that none of its kind covers, as one snapshot.
 
-    ``rebuild``: drop the btree indexes that the column has, and build one for all rows.
+    ``kind``: btree, or one of `SEARCH_TYPES`. ``rebuild``: drop the indexes of this kind that the column has, and build
+    one for all rows. ``options``: of the table, and of the index.
 
     Raises:
+        OptionError: no such kind, or wrong options.
         SchemaError: no such column.
-        UnsupportedError: the table is not one of data evolution, or the column's type can't be indexed.
+        UnsupportedError: the table is not one of data evolution, the column's type can't be indexed, or a package is
+            not installed.
         CommitConflictError: other commits changed the column meanwhile, again and again.
     """
     started = time.perf_counter()
@@ -115,10 +143,10 @@ def build_global_index(
         schema = store.latest_schema()
         typed = TableOptions({**schema.options, **(options or {})})
         retries.go_by(typed)
-        _check(schema, column, options)
+        _check(schema, column, kind, options)
         if newest is None:
             return GlobalIndexSummary(None)
-        return _Build(store, schema, column, newest, read).run(typed, rebuild=rebuild)
+        return _Build(store, schema, column, newest, read, kind, typed, options or {}).run(rebuild=rebuild)
 
     return replace(on_newest(store, once, options), seconds=time.perf_counter() - started)
 
@@ -146,8 +174,10 @@ def drop_global_index(
     return replace(on_newest(store, once, options), seconds=time.perf_counter() - started)
 
 
-def _check(schema: TableSchema, column: str, options: Mapping[str, str] | None) -> None:
-    check_writable(schema, options, metadata_only=True)
+def _check(schema: TableSchema, column: str, kind: str, options: Mapping[str, str] | None) -> None:
+    check_writable(schema, None, metadata_only=True)
+    if kind not in _KINDS:
+        raise OptionError(f"kind must be one of {', '.join(_KINDS)}, it is {kind!r}")
     if not TableOptions(schema.options).get("data-evolution.enabled"):
         raise UnsupportedError(
             "global indexes are for tables with data-evolution.enabled=true",
@@ -155,7 +185,17 @@ def _check(schema: TableSchema, column: str, options: Mapping[str, str] | None) 
         )
     if column in schema.partition_keys:
         raise OptionError(f"column {column!r} is a partition column, by which files are found without an index")
-    global_key_codec(schema.field(column).type)
+    type_ = schema.field(column).type
+    if kind == BTREE:
+        global_key_codec(type_)
+        return
+    package(kind)
+    of_texts = isinstance(type_, AtomicType) and type_.kind in STRING_KINDS
+    of_floats = isinstance(type_, VectorType | ArrayType) and type_.element.with_nullable(True) == AtomicType(
+        Kind.FLOAT
+    )
+    if not (of_texts if kind == FULL_TEXT else of_floats):
+        raise UnsupportedError(f"a column of type {type_} can't have an index of the type {kind}")
 
 
 def _indexes_of(store: TableStore, snapshot: Snapshot | None, schema: TableSchema, column: str) -> list[IndexEntry]:
@@ -171,18 +211,26 @@ def _indexes_of(store: TableStore, snapshot: Snapshot | None, schema: TableSchem
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """Building an index of one column, of the rows of one snapshot. ``written``: the paths of its files so far."""
+    """Building an index of one column, of the rows of one snapshot. ``options``: of the table and those that are
+    ``given`` for the index; ``written``: the paths of its files so far."""
 
     store: TableStore
     schema: TableSchema
     column: str
     base: Snapshot
     read: ReadRows
+    kind: str
+    options: TableOptions
+    given: Mapping[str, str]
     written: list[str] = field(default_factory=list)
 
-    def run(self, options: TableOptions, *, rebuild: bool) -> GlobalIndexSummary:
-        there = [e for e in _indexes_of(self.store, self.base, self.schema, self.column) if e.index_type == BTREE]
+    def run(self, *, rebuild: bool) -> GlobalIndexSummary:
+        there = [e for e in _indexes_of(self.store, self.base, self.schema, self.column) if e.index_type == self.kind]
         ranges = list(_ranges(self.store, self.schema, self.base, () if rebuild else there))
+        if self.kind != BTREE:
+            if (rows := self.options.get("global-index.row-count-per-shard")) < 1:
+                raise OptionError(f"global-index.row-count-per-shard must be at least 1, it is {rows}")
+            ranges = [part for range_ in ranges for part in range_.split(rows)]
         dropped = frozenset(entry.file_name for entry in there) if rebuild else frozenset()
         with removing_unpublished(lambda: discard(self.store.io, self.written)):
             entries = [
@@ -194,7 +242,7 @@ class _Build:
                 return GlobalIndexSummary(None)
             guard = _Guard(self.store, self.base, self.schema)
             made = Increment(index_entries=entries, replaced_index_files=dropped, guard=guard)
-            done = commit(self.store, Changes((made,)), options)
+            done = commit(self.store, Changes((made,)), self.options)
         return GlobalIndexSummary(
             None if done is None else done.id,
             built=len(entries),
@@ -212,20 +260,22 @@ class _Build:
             return
         values = one_array(pa.chunked_array([batch.column(0) for batch in batches]))
         ids: Int64s = np.concatenate([to_numpy(batch.column(1)) for batch in batches]) - range_.first
-        index = write_btree(values, ids, column.type)
-        data = b"".join(index.pieces)
+        made = self.made(values, ids, column.type)
+        if made is None:
+            return
+        data, meta = made
         entry = IndexEntry(
             partition=range_.partition,
             bucket=0,
-            index_type=BTREE,
-            file_name=f"{BTREE}-global-index-{uuid.uuid4()}.index",
+            index_type=self.kind,
+            file_name=f"{'vector-' * (self.kind in VECTOR_TYPES)}{self.kind}-global-index-{uuid.uuid4()}.index",
             file_size=len(data),
             row_count=rows,
             global_index=GlobalIndex(
                 row_range_start=range_.first,
                 row_range_end=range_.last,
                 index_field_id=column.id,
-                index_meta=write_key_range(index.bounds),
+                index_meta=meta,
                 unknown=(_source(self.base),),
             ),
         )
@@ -233,6 +283,23 @@ class _Build:
         self.written.append(path)
         self.store.io.write_bytes(path, data)
         yield entry
+
+    def made(self, values: pa.Array, ids: Int64s, type_: DataType) -> tuple[bytes, bytes] | None:
+        """The bytes of an index file and of what the manifest says of it; None where all values are NULL."""
+        if self.kind == BTREE:
+            index = write_btree(values, ids, type_)
+            return b"".join(index.pieces), write_key_range(index.bounds)
+        if self.kind == FULL_TEXT:
+            options = text_options(self.options)
+            return write_texts(ids, values, options), json.dumps(options).encode()
+        there = is_true(values.is_valid())
+        if not there.any():
+            return None
+        vectors = matrix_of(values, type_)
+        if not np.isfinite(vectors).all():
+            raise UnsupportedError(f"column {self.column!r} has a vector that is not finite, which no index can hold")
+        options, given = (vector_options(self.kind, self.column, o) for o in (self.schema.options, self.given))
+        return write_vectors(self.kind, self.column, ids[there], vectors, options | given), b"{}"
 
 
 def _ranges(
@@ -247,11 +314,18 @@ def _ranges(
     for group, partition, first, rows in zip(*columns, strict=True):
         if first is not None and rows:
             first_of[group] = (partition, first, rows)
-    covered = [(e.partition, e.global_index) for e in indexes if e.global_index is not None]
+    covered: list[RowRange] = []
+    for partition, start, end in sorted(
+        (e.partition, i.row_range_start, i.row_range_end) for e in indexes if (i := e.global_index) is not None
+    ):
+        if covered and covered[-1].goes_on_at(partition, start):
+            covered[-1] = covered[-1]._replace(last=end)
+        else:
+            covered.append(RowRange(partition, start, end))
     current: RowRange | None = None
     for partition, first, rows in sorted(first_of.values()):
         last = first + rows - 1
-        if any(p == partition and i.row_range_start <= first and last <= i.row_range_end for p, i in covered):
+        if any(c.partition == partition and c.first <= first and last <= c.last for c in covered):
             continue
         if current is not None and current.goes_on_at(partition, first) and last - current.first < _MOST_ROWS:
             current = current._replace(last=last)

@@ -57,14 +57,24 @@ def index(name, column, index_type):
     catalog.get_table(f"db.{name}").create_global_index(column, index_type=index_type)
 
 
-CALLS = {"create": create, "append": append, "update": update, "read": read, "index": index}
+def search(name, column, wanted, k):
+    table = catalog.get_table(f"db.{name}")
+    if isinstance(wanted, str):
+        builder = table.new_full_text_search_builder().with_query(column, wanted)
+    else:
+        builder = table.new_vector_search_builder().with_vector_column(column).with_query_vector(wanted)
+    found = builder.with_limit(k).execute_local()
+    score = found.score_getter()
+    return {"hits": [[row, score(row)] for row in found.results()]}
+
+
+CALLS = {"create": create, "append": append, "update": update, "read": read, "index": index, "search": search}
 print(json.dumps({"version": version("pypaimon")}), flush=True)
 for line in sys.stdin:
     call = json.loads(line)
     try:
         with redirect_stdout(sys.stderr):
-            CALLS[call.pop("call")](**call)
-        answer = {}
+            answer = CALLS[call.pop("call")](**call) or {}
     except Exception:  # noqa: BLE001 - whoever asked raises it
         answer = {"error": traceback.format_exc()}
     print(json.dumps(answer), flush=True)
