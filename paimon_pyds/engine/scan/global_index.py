@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataType
@@ -176,6 +176,8 @@ class RowGroups:
     def _deleted(self) -> Int64s:
         """The number of deleted rows of each group; 0 where that is not known."""
         deletions = deletion_files(self._planner.store, self._planner.schema, self._planner.request.state.snapshot)
+        if not deletions:
+            return np.zeros(len(self), np.int64)
         counts = {key: deletion.cardinality or 0 for key, deletion in deletions.items()}
         places = self._entries.select(["partition", "bucket", "file_name"]).take(from_numpy(self.anchors))
         keys = zip(*(column.to_pylist() for column in places.columns), strict=True)
@@ -226,20 +228,26 @@ class RowGroups:
     def _writes_of(self, field_id: int) -> tuple[Flags, Int64s]:
         """Of each group whether one commit wrote all values of a column, and the newest commit that wrote any; -1 where
         none did."""
-        columns = ("schema_id", "write_cols", "min_sequence_number", "max_sequence_number")
-        found = zip(self.number_of.tolist(), *(self._entries.column(c).to_pylist() for c in columns), strict=True)
-        writers, newest = np.zeros(len(self), np.int64), np.full(len(self), -1, np.int64)
+        entries = self._entries
+        schema_ids, least, greatest = (
+            to_numpy(entries.column(c)) for c in ("schema_id", "min_sequence_number", "max_sequence_number")
+        )
+        held = entries.column("write_cols")
+        file_of, named = to_numpy(pc.list_parent_indices(held)), held.flatten()
+        wrote = is_true(held.is_null())
+        for schema_id in np.unique(schema_ids).tolist():
+            name = next((f.name for f in self._planner.fields_of(schema_id) if f.id == field_id), None)
+            own = schema_ids == schema_id
+            if name is None:
+                wrote &= ~own
+            else:
+                files = file_of[is_true(pc.equal(named, scalar(name, pa.string())))]
+                wrote[files[own[files]]] = True
+        groups = self.number_of[wrote]
+        writers, newest = np.bincount(groups, minlength=len(self)), np.full(len(self), -1, np.int64)
+        np.maximum.at(newest, groups, greatest[wrote])
         once = np.ones(len(self), np.bool_)
-        names: dict[int, str | None] = {}
-        for group, schema_id, held, least, greatest in found:
-            if schema_id not in names:
-                of_schema = self._planner.fields_of(schema_id)
-                names[schema_id] = next((field.name for field in of_schema if field.id == field_id), None)
-            if names[schema_id] is None or (held is not None and names[schema_id] not in held):
-                continue
-            writers[group] += 1
-            newest[group] = max(newest[group], greatest)
-            once[group] &= least == greatest
+        once[self.number_of[wrote & (least != greatest)]] = False
         return once & (writers == 1), newest
 
 
@@ -286,9 +294,13 @@ def select_rows(entries: pa.RecordBatch, planner: Planner) -> Flags | None:
     groups, answers = indexes.groups, planner.embedded
     names = planner.grouped.select(["partition", "bucket", "file_name", "file_size"])
     keep = np.ones(len(groups), np.bool_)
-    for group in np.intersect1d(np.flatnonzero(found.covered), left).tolist():
+    covered = np.intersect1d(np.flatnonzero(found.covered), left)
+    begins, ends = np.searchsorted(found.rows, [groups.first[covered], groups.first[covered] + groups.rows[covered]])
+    empty = begins == ends
+    keep[covered[empty]] = False
+    noted = ~empty | bool(answers.selections or planner.request.explain)  # of the others nothing is to be noted
+    for group, begin, end in zip(*(of[noted].tolist() for of in (covered, begins, ends)), strict=True):
         first, rows = int(groups.first[group]), int(groups.rows[group])
-        begin, end = np.searchsorted(found.rows, [first, first + rows])
         (place,) = names.slice(int(groups.anchors[group]), 1).to_pylist()
         key = PartitionBucket(place["partition"], place["bucket"]), place["file_name"]
         selection = RowSelection.of((found.rows[begin:end] - first).astype(np.uint32))

@@ -54,7 +54,7 @@ def read_blocks(source: ByteSource, places: Sequence[BlockPlace]) -> list[bytes]
 
 
 def _content(source: ByteSource, place: BlockPlace, data: bytes) -> bytes:
-    if zlib.crc32(data[: place.size + 1]) != int.from_bytes(data[place.size + 1 :], "little"):
+    if zlib.crc32(memoryview(data)[: place.size + 1]) != int.from_bytes(data[place.size + 1 :], "little"):
         raise corrupt(source, "a block with a wrong checksum", offset=place.offset)
     kind, body = data[place.size], data[: place.size]
     if kind == _NONE:

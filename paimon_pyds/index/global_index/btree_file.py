@@ -24,7 +24,7 @@ from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.index.global_index.blocks import BlockPlace, VarintBytes, read_blocks, read_varint
-from paimon_pyds.index.global_index.key_bytes import KeyReader, key_reader
+from paimon_pyds.index.global_index.key_bytes import fixed_width, key_reader
 from paimon_pyds.index.global_index.row_ids import NO_ROWS, decode_row_ids, sorted_ids
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Interval
@@ -38,10 +38,10 @@ _TAIL_BYTES = 5
 _CRC_BYTES = 4
 _MOST_ROW_ID = (1 << 63) - 1
 """The greatest row id, a signed number of 64 bits."""
-_FEW_ENTRIES = 16
-"""Entries of a block up to which decoding them one by one takes less time."""
-BLOCKS_AT_ONCE = 256
-"""Data blocks read together, usually of 64 KiB: 16 MiB."""
+_ENTRY_BYTES = 4096
+"""Bytes of blocks for each wanted entry from which decoding these one by one takes less time."""
+BLOCKS_AT_ONCE = 128
+"""Data blocks read together, usually of 64 KiB: 8 MiB."""
 
 
 class BTreeFile:
@@ -56,31 +56,27 @@ class BTreeFile:
             raise corrupt(source, "not the magic number of a btree index", offset=source.size - 4)
         if version != VERSION:
             raise UnsupportedError(f"{source.name}: version {version} of btree indexes is not supported")
-        self._source, self._read_key = source, key_reader(codec)
+        self._source, self._codec = source, codec
         self._index_place = BlockPlace(index_at, index_size)
 
     @cached_property
     def _index(self) -> Block:
-        return Block(self._source, self._index_place, read_blocks(self._source, [self._index_place])[0], self._read_key)
+        return Block(self._source, self._index_place, read_blocks(self._source, [self._index_place]), self._codec)
 
     def equal_to(self, keys: Iterable[Key]) -> Int64s:
         """The sorted ids of the rows with one of these keys."""
-        wanted: dict[int, list[Key]] = {}
-        last_keys = list(map(self._index.key, range(len(self._index))))
-        for key in keys:
-            number = bisect_left(last_keys, key)
-            if number < len(self._index):
-                wanted.setdefault(number, []).append(key)
+        wanted = sorted(keys)  # type: ignore[type-var]
+        of_block = self._index.lower_of(wanted)
         found = []
-        for block, number in self._blocks(sorted(wanted)):
-            entries = [entry for key in wanted[number] if (entry := block.find(key)) is not None]
-            found.append(block.row_ids(np.array(entries, np.int64)))
+        for block, first, last in self._blocks(np.unique(of_block[of_block < len(self._index)]).tolist()):
+            start, end = np.searchsorted(of_block, [first, last + 1])
+            found.append(block.row_ids(block.entries_of(wanted[start:end])))
         return sorted_ids(found)
 
     def between(self, interval: Interval) -> Int64s:
         """The sorted ids of the rows whose key is in an interval, which is not negated."""
         found = []
-        for block, _ in self._blocks(self._blocks_of(interval)):
+        for block, *_ in self._blocks(self._blocks_of(interval)):
             entries = np.arange(block.begin_of(interval), block.end_of(interval), dtype=np.int64)
             found.append(block.row_ids(entries))
         return sorted_ids(found)
@@ -105,20 +101,31 @@ class BTreeFile:
         last = self._index.end_of(interval)
         return range(self._index.begin_of(interval), min(last + 1, len(self._index)))
 
-    def _blocks(self, numbers: Sequence[int]) -> Iterator[tuple[Block, int]]:
-        """Data blocks with their numbers, some of them in memory at a time."""
+    def _blocks(self, numbers: Sequence[int]) -> Iterator[tuple[Block, int, int]]:
+        """Some data blocks at a time as one, with the numbers of the first and the last of them."""
         for start in range(0, len(numbers), BLOCKS_AT_ONCE):
             some = numbers[start : start + BLOCKS_AT_ONCE]
             places = [self._index.place(number) for number in some]
-            for number, place, data in zip(some, places, read_blocks(self._source, places), strict=True):
-                yield Block(self._source, place, data, self._read_key), number
+            yield Block(self._source, places[0], read_blocks(self._source, places), self._codec), some[0], some[-1]
 
 
 class Block:
-    """The entries of one block, in the order of their keys."""
+    """The entries of blocks that follow one another, in the order of their keys. ``place``: of the first block."""
 
-    def __init__(self, source: ByteSource, place: BlockPlace, data: bytes, read_key: KeyReader) -> None:
-        self._source, self._place, self._read_key = source, place, read_key
+    def __init__(self, source: ByteSource, place: BlockPlace, blocks: Sequence[bytes], codec: KeyCodec) -> None:
+        self._source, self._place, self._codec = source, place, codec
+        self._read_key = key_reader(codec)
+        positions, entries, self._size = [], [], 0
+        for data in blocks:
+            own, size = self._positions(data)
+            positions.append(own + self._size)
+            entries.append(data[:size])
+            self._size += size
+        self._data = b"".join(entries)
+        self.positions: Int64s = np.concatenate(positions)
+
+    def _positions(self, data: bytes) -> tuple[Int64s, int]:
+        """Where the entries of a block begin, and where the last one ends."""
         if len(data) < _TAIL_BYTES:
             raise self._corrupt(f"a block of {len(data)} bytes")
         number, kind = int.from_bytes(data[-_TAIL_BYTES:-1], "little"), data[-1]
@@ -126,16 +133,14 @@ class Block:
         if kind == OF_ONE_SIZE:
             if not number or end % number:
                 raise self._corrupt(f"entries of {number} bytes in {end}")
-            self.positions = np.arange(0, end, number, dtype=np.int64)
-        else:
-            end -= 4 * number
-            if end < 0:
-                raise self._corrupt(f"{number} entries in {len(data)} bytes")
-            self.positions = np.frombuffer(data, "<u4", number, end).astype(np.int64)
-        self._ends = np.append(self.positions[1:], end)
-        if len(self.positions) and (self.positions[0] != 0 or (self._ends <= self.positions).any()):
+            return np.arange(0, end, number, dtype=np.int64), end
+        end -= 4 * number
+        if end < 0:
+            raise self._corrupt(f"{number} entries in {len(data)} bytes")
+        found = np.frombuffer(data, "<u4", number, end).astype(np.int64)
+        if number and not (found[0] == 0 and found[-1] < end and (found[1:] > found[:-1]).all()):
             raise self._corrupt("entries out of order")
-        self._data = data[:end]
+        return found, end
 
     def _corrupt(self, message: str) -> CorruptFileError:
         return corrupt(self._source, message, offset=self._place.offset)
@@ -143,13 +148,16 @@ class Block:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def _end(self, entry: int) -> int:
+        return int(self.positions[entry + 1]) if entry + 1 < len(self.positions) else self._size
+
     def key(self, entry: int) -> Key:
         """The key of an entry."""
         at = int(self.positions[entry])
         size, start = self._data[at], at + 1
         if size > 0x7F:
             size, start = read_varint(self._source, self._data, at, self._place.offset)
-        if start + size > self._ends[entry]:
+        if start + size > self._end(entry):
             raise self._corrupt(f"a key of {size} bytes beyond its entry")
         return self._read_key(self._data[start : start + size])
 
@@ -161,10 +169,34 @@ class Block:
         """The first entry whose key is above a key."""
         return bisect_right(range(len(self)), key, key=self.key)
 
-    def find(self, key: Key) -> int | None:
-        """The entry of a key, if it is there."""
-        entry = self.lower(key)
-        return entry if entry < len(self) and self.key(entry) == key else None
+    @cached_property
+    def _keys(self) -> Int64s | None:
+        """All keys, where these are numbers of one width."""
+        width = fixed_width(self._codec)
+        ends = np.append(self.positions[1:], self._size)
+        if not width or not len(self) or (ends - self.positions <= width).any() or self._size <= width:
+            return None
+        octets = np.frombuffer(self._data, np.uint8)
+        if (octets[self.positions] != width).any():
+            return None
+        words = np.ndarray((self._size - width + 1,), f"<i{width}", self._data, 0, (1,))
+        return self._codec.deserialize(words[self.positions + 1])
+
+    def lower_of(self, keys: Sequence[Key]) -> Int64s:
+        """The first entry whose key is not below a key, for each of some keys."""
+        if self._keys is None:
+            return np.array([self.lower(key) for key in keys], np.int64)
+        return np.searchsorted(self._keys, np.array(keys, np.int64))
+
+    def entries_of(self, keys: Sequence[Key]) -> Int64s:
+        """The entries of those keys that are there."""
+        found = self.lower_of(keys)
+        there = found < len(self)
+        if self._keys is None:
+            there &= np.array([there[i] and self.key(int(found[i])) == key for i, key in enumerate(keys)], np.bool_)
+        else:
+            there[there] = self._keys[found[there]] == np.array(keys, np.int64)[there]
+        return found[there]
 
     def begin_of(self, interval: Interval) -> int:
         """The first entry within an interval."""
@@ -195,7 +227,7 @@ class Block:
         if not len(entries):
             return NO_ROWS
         try:
-            if len(entries) <= _FEW_ENTRIES:
+            if len(entries) * _ENTRY_BYTES <= self._size:
                 return np.concatenate([self._ids_of(entry) for entry in entries.tolist()])
             return self._row_ids(entries)
         except CorruptFileError as error:
@@ -203,7 +235,7 @@ class Block:
 
     def _ids_of(self, entry: int) -> Int64s:
         """The row ids of one entry: as `_row_ids`, without looking at the rest of the block."""
-        origin, end = self._place.offset, int(self._ends[entry])
+        origin, end = self._place.offset, self._end(entry)
         size, at = read_varint(self._source, self._data, int(self.positions[entry]), origin)
         size, at = read_varint(self._source, self._data, at + size, origin)
         if at + size != end:
@@ -228,9 +260,10 @@ class Block:
         value_sizes, starts = self._varints.at(starts + key_sizes)
         ends = starts + value_sizes
         counts, starts = self._varints.at(starts)
-        if (ends != self._ends[entries]).any() or (starts > ends).any():
+        next_entries = np.append(self.positions[1:], self._size)
+        if (ends != next_entries[entries]).any() or (starts > ends).any():
             raise CorruptFileError("values that don't fill their entries")
-        edges = np.zeros(len(self._data) + 1, np.int8)
+        edges = np.zeros(self._size + 1, np.int8)
         np.add.at(edges, starts, 1)
         np.add.at(edges, ends, -1)
         inside = edges[:-1].cumsum(dtype=np.int8).view(np.bool_)

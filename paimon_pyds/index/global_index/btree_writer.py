@@ -18,8 +18,8 @@ from paimon_pyds.index.global_index.key_bytes import global_key_codec, key_bytes
 from paimon_pyds.index.global_index.range_meta import KeyRange
 from paimon_pyds.index.global_index.row_ids import encode_row_ids
 
-_BLOCK_BYTES = 64 << 10
-"""Bytes of a data block, about: Java's default of btree-index.block-size."""
+_BLOCK_BYTES = 16 << 10
+"""Bytes of a data block, about: a lookup of a key reads one. Java and pypaimon write 64 KiB, and read any size."""
 _ENTRIES_AT_ONCE = 1 << 18
 """Entries that are encoded at a time, to bound memory."""
 

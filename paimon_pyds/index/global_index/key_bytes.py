@@ -59,6 +59,12 @@ def key_reader(codec: KeyCodec) -> KeyReader:
     return read
 
 
+def fixed_width(codec: KeyCodec) -> int:
+    """The bytes of each key, which `KeyCodec.deserialize` takes as little-endian integers; 0 where they differ."""
+    with_nanos = codec.type.kind in TIMESTAMP_KINDS and (codec.type.precision or 0) > _MILLIS_DIGITS
+    return 0 if codec.is_binary or with_nanos else codec.width
+
+
 def _check_size(data: bytes, width: int) -> None:
     if len(data) != width:
         raise CorruptFileError(f"a key of {len(data)} bytes where keys have {width}")
