@@ -51,19 +51,19 @@ def divide(a: Datum, b: Datum) -> pa.Array:
 def _check_divisor(divisor: pa.Array, dividend: pa.Array) -> None:
     """Division by zero is an error where both sides have values."""
     zero = scalar(0.0 if pa.types.is_floating(divisor.type) else 0, divisor.type)
-    zero = pc.and_(pc.equal(divisor, zero), pc.is_valid(dividend))
-    if pc.any(zero).as_py():
+    is_zero = pc.equal(divisor, zero)
+    if pc.any(is_zero).as_py() and pc.any(pc.and_(is_zero, pc.is_valid(dividend))).as_py():
         raise ExpressionError(_ZERO, hint=_ZERO_HINT)
 
 
 def _remainder(a: pa.Array, b: pa.Array) -> pa.Array:
     """The sign is the dividend's, as in Java."""
     _check_divisor(b, a)
-    both = valid(a) & valid(b)
-    x, y = filled(a), np.where(both, filled(b), 1)
+    both = valid(a) & valid(b) if a.null_count or b.null_count else None
+    x, y = filled(a), filled(b) if both is None else np.where(both, filled(b), 1)
     with np.errstate(all="ignore"):
         found = np.fmod(x, y)
-    return array(found, a.type, mask=~both)
+    return array(found, a.type, mask=None if both is None else ~both)
 
 
 def integer_divide(a: Datum, b: Datum) -> pa.Array:
