@@ -36,8 +36,8 @@ _LEAST_BLOCK = 1 << 19
 
 _NAMES = """
 add_checked any binary_join_element_wise binary_length dictionary_encode divide divide_checked equal filter greater
-greater_equal if_else invert is_nan is_valid less less_equal list_flatten list_value_length multiply_checked
-negate_checked not_equal replace_with_mask subtract_checked take unique
+greater_equal if_else invert is_nan is_valid less less_equal list_flatten list_parent_indices list_value_length
+multiply_checked negate_checked not_equal replace_with_mask subtract_checked take unique
 """
 _PLAIN = {**{name: name for name in _NAMES.split()}, "and_": "and", "or_": "or"}
 """Functions of ``pyarrow.compute`` that are called here with arrays, batches and scalars only, and what Arrow calls
@@ -84,6 +84,10 @@ class _Compute:
     def match_substring(self, values: Any, pattern: str) -> Any:
         """Which texts have another one in them."""
         return _matched("match_substring", values, pattern)
+
+    def match_substring_regex(self, values: Any, pattern: str) -> Any:
+        """Which texts have what a regular expression stands for in them."""
+        return _matched("match_substring_regex", values, pattern)
 
 
 def _matched(name: str, values: Any, pattern: str) -> Any:

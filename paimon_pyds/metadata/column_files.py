@@ -52,7 +52,7 @@ def with_row_groups(
     several = np.flatnonzero((np.bincount(groups)[groups] > 1) | apart) if len(groups) else groups
     if len(several):
         held = _ColumnsHeld(fields_of, [field.id for field in table_fields])
-        grouped = _Grouped(entries.take(from_numpy(several)), apart[several], held)
+        grouped = _Grouped(pc.take(entries, from_numpy(several)), apart[several], held)
         anchors[several] = False
         for group in _by_group(groups[several], grouped.sequences):
             anchor, sources = grouped.sources(group.tolist())
@@ -268,7 +268,7 @@ def row_groups(entries: pa.RecordBatch) -> Int64s:
     if not count:
         return np.zeros(0, np.int64)
     first = entries.column("first_row_id")
-    numbered = is_true(first.is_valid())
+    numbered = is_true(pc.is_valid(first))
     start = to_numpy(pc.fill_null(first, scalar(-1, pa.int64())))
     rows = to_numpy(entries.column("row_count"))
     impossible = numbered & ((start < 0) | (rows < 0) | (rows > _MOST_ROWS) | (start > _MOST_ROWS))

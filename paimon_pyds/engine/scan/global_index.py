@@ -234,7 +234,7 @@ class RowGroups:
         )
         held = entries.column("write_cols")
         file_of, named = to_numpy(pc.list_parent_indices(held)), held.flatten()
-        wrote = is_true(held.is_null())
+        wrote = ~is_true(pc.is_valid(held))
         for schema_id in np.unique(schema_ids).tolist():
             name = next((f.name for f in self._planner.fields_of(schema_id) if f.id == field_id), None)
             own = schema_ids == schema_id

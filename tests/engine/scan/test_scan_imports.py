@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -44,3 +45,16 @@ def test_planning_imports_no_pandas(path: str, filter_: str) -> None:
     files, in_splits, computed = done.stdout.split()
     assert int(files) == int(in_splits) == len(pp.Table.open(path).scan(filter_).plan().files)
     assert computed == "False" or filter_ not in _BY_PARTITION
+
+
+def test_a_first_read_of_joined_files_imports_no_compute(tmp_path: Path) -> None:
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    table = pp.Table.create(tmp_path / "t", "id INT, n INT", options=options)
+    table.append([{"id": 1, "n": 2}])
+    table.update({"n": "3"})
+    code = (
+        "import sys; import paimon_pyds as pp; rows = pp.Table.open(sys.argv[1]).scan().to_arrow(); "
+        "print(rows.to_pylist(), {'pyarrow.compute', '_hashlib', 'pandas'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, table.path], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[{'id': 1, 'n': 3}] set()", done.stderr
