@@ -1,4 +1,5 @@
-"""Tables of data evolution: reading rows whose columns are in three files, and updates of one column (``evolution``).
+"""Tables of data evolution: reading rows whose columns are in three files, updates of one column, and looking values up
+by a global index (``evolution``).
 
 Seconds are those of processors. Both sides read the same table; each update changes a copy of it.
 """
@@ -38,6 +39,12 @@ def section(bench: Bench) -> None:
         change = {"path": path, "where": where}
         what = f"update one column of {_CHANGED:,} {which} of {rows:,} rows, CPU time"
         bench.compare(what, "≤ 0.5×", ("ours_evolution_update", change), ("rust_evolution_update", change))
+    indexed = {"path": bench.path("evolution_indexed")}
+    bench.run("ours_evolution_index", rows=bench.rows, **indexed)
+    for columns in ("price", "id, code, price, name"):
+        what = f"look up {_CHANGED:,} of {bench.rows:,} values by btree, {len(columns.split())} columns, CPU time"
+        look_up = {"columns": columns, **indexed}
+        bench.compare(what, "≤ 1.0×", ("ours_evolution_lookup", look_up), ("rust_evolution_lookup", look_up))
 
 
 @case
@@ -74,6 +81,32 @@ def rust_evolution_update(path: str, where: str) -> dict[str, Any]:
     context, name = rust_sql(copy_of(path, f"{Path(path).name}_rust"))
     list(context.sql(f"UPDATE {name} SET code = 6 WHERE {where}"))
     return {"seconds": computed(lambda: list(context.sql(f"UPDATE {name} SET code = 7 WHERE {where}")))[0]}
+
+
+@case
+def ours_evolution_index(path: str, rows: int) -> dict[str, Any]:
+    _, table = ours_new(path, _OPTIONS, batches(rows))
+    built, _ = computed(lambda: table.index.build_global("price"))
+    return {"seconds": built}
+
+
+def _among(path: str) -> str:
+    """A filter by values of rows all over the table."""
+    prices = ours(path).scan("id % 9973 = 3", columns=["price"], limit=_CHANGED).to_arrow()["price"].to_pylist()
+    return f"price IN ({', '.join(map(repr, prices))})"
+
+
+@case
+def ours_evolution_lookup(path: str, columns: str) -> dict[str, Any]:
+    where = _among(path)
+    return _least(lambda: ours(path).scan(where, columns=columns.split(", ")).to_arrow().num_rows)
+
+
+@case
+def rust_evolution_lookup(path: str, columns: str) -> dict[str, Any]:
+    where, (context, name) = _among(path), rust_sql(path)
+    query = f"SELECT {columns} FROM {name} WHERE {where}"
+    return _least(lambda: sum(batch.num_rows for batch in context.sql(query)))
 
 
 def _least(read: Any) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Index(Namespace):
         options: OptionValues | None = None,
         progress: Progress | None = None,
     ) -> GlobalIndexSummary:
-        """Build a global index of a column for all rows that none of its kind covers: one snapshot.
+        """Build a global index of a column for all rows that no index of its kind covers: one snapshot.
 
         Args:
             column: its name; a table of data evolution has it.

@@ -74,7 +74,7 @@ class Found(NamedTuple):
 
 
 class Question(Protocol):
-    """What is searched for in a column."""
+    """A search of one column: for a vector, or for a text."""
 
     @property
     def field(self) -> DataField: ...
@@ -84,7 +84,7 @@ class Question(Protocol):
         """The types of index that help, the best first."""
 
     def ask(self, ranges: Sequence[tuple[IndexedRange, Int64s | None]], rest: Ranges, k: int) -> Found:
-        """Ask indexes for ``k`` rows, each of a range and of those of its rows that count."""
+        """The best ``k`` rows of each index. ``ranges``: indexes, and which rows of each count."""
 
     def scored(self, batches: Iterator[pa.RecordBatch], k: int) -> Iterator[tuple[Scores, pa.RecordBatch]]:
         """Batches with the scores of their rows; NaN for a row that has none. The column comes first in them."""
@@ -228,7 +228,7 @@ def text_question(field: DataField, query: str | Mapping[str, Any], options: Map
 
 def search(store: TableStore, request: ScanRequest, question: Question, k: int, *, exact: bool) -> pa.Table:
     """The best ``k`` rows that the filter of a request keeps, the best first: its columns, row ids, and `SCORE`.
-    Rows of one score come in the order of their ids, or else of the table. ``exact``: ask no index.
+    Rows of one score come in the order of their ids, or else of the table. ``exact``: use no index.
 
     Raises:
         CorruptFileError: an index or a data file is damaged.
@@ -312,7 +312,7 @@ class _Search:
 
 
 class _Best:
-    """The best rows so far, in order; those of one score in that of their ids, where these are all that is kept."""
+    """The best rows so far, in order; those of one score in that of their ids, where the rows are ids alone."""
 
     def __init__(self, k: int, schema: pa.Schema) -> None:
         self.k = k

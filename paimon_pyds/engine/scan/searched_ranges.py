@@ -1,6 +1,6 @@
 """Which rows of a table the indexes of a search know as they are now. All others have to be read.
 
-An index may begin or end within a data file, as Java and pypaimon build one for so many rows each
+An index may begin or end within a data file, as Java and pypaimon build one for a number of rows each
 (``global-index.row-count-per-shard``); a file whose rows are not all in indexes is read.
 """
 
@@ -60,7 +60,7 @@ class IndexedRange(NamedTuple):
 def searched_ranges(
     planner: Planner, entries: pa.RecordBatch, field_id: int, types: Sequence[str]
 ) -> tuple[list[IndexedRange], list[tuple[int, int]]]:
-    """The indexes of a column that a search may ask, and the ranges of row ids, both ends included, that none covers.
+    """The indexes of a column that help a search, and the ranges of row ids, both ends included, that none covers.
 
     Args:
         planner: of the state that is searched.

@@ -65,7 +65,7 @@ class BTreeFile:
 
     def equal_to(self, keys: Iterable[Key]) -> Int64s:
         """The sorted ids of the rows with one of these keys."""
-        wanted = sorted(keys)  # type: ignore[type-var]
+        wanted = sorted(keys)
         of_block = self._index.lower_of(wanted)
         found = []
         for block, first, last in self._blocks(np.unique(of_block[of_block < len(self._index)]).tolist()):

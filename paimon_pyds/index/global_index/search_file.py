@@ -42,6 +42,7 @@ _OF_LIBRARY = (
 )  # fmt: skip
 _OF_DISKANN = ("build-preset", "max-degree", "build-search-list-size", "alpha", "seed", "storage-layout")
 _ROWS_AT_ONCE = 10_000
+"""Vectors that a library gets at a time: it copies them."""
 
 
 class Hits(NamedTuple):
@@ -128,7 +129,7 @@ def vector_metric(index_type: str, source: FileSource) -> str:
 
 
 class Wanted(NamedTuple):
-    """What is searched for by vectors: ``k`` rows that are near to one. ``metric``: one of `METRICS`."""
+    """A search for the ``k`` rows that are nearest to a vector. ``metric``: one of `METRICS`."""
 
     vector: npt.NDArray[np.float64]
     metric: str

@@ -111,7 +111,7 @@ class RowRange(NamedTuple):
         return (self.partition, self.last + 1) == (partition, row_id)
 
     def split(self, rows: int) -> Iterator[RowRange]:
-        """The same rows in ranges of at most so many."""
+        """The same rows in ranges of at most ``rows`` rows."""
         for first in range(self.first, self.last + 1, rows):
             yield RowRange(self.partition, first, min(first + rows - 1, self.last))
 
@@ -125,7 +125,7 @@ def build_global_index(
     rebuild: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> GlobalIndexSummary:
-    """Build an index of a column for all rows that none of its kind covers, as one snapshot.
+    """Build an index of a column for all rows that no index of its kind covers, as one snapshot.
 
     ``kind``: btree, or one of `SEARCH_TYPES`. ``rebuild``: drop the indexes of this kind that the column has, and build
     one for all rows. ``options``: of the table, and of the index.
