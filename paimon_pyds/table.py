@@ -583,12 +583,11 @@ class Table(RowStream):
             CommitError: not published; the files were removed.
         """
         from paimon_pyds.engine.append import append
-        from paimon_pyds.ops.ddl.merge_schema import with_columns_merged
 
         own = with_settings(options, {"rowkind-column": rowkind_column, "missing-columns": missing_columns})
         with shown("append", progress):
             store = self._store
-            snapshot = append(store, with_columns_merged(store, data, own, strict=strict), own, strict=strict)
+            snapshot = append(store, _with_columns(store, data, own, strict=strict), own, strict=strict)
             self._maintain(None if snapshot is None else snapshot.id, own)
         return snapshot
 
@@ -651,11 +650,10 @@ class Table(RowStream):
             SchemaError: as for `append`; data without columns, or with others than the table's, does not empty it.
         """
         from paimon_pyds.engine.append import OverwriteMode, overwrite
-        from paimon_pyds.ops.ddl.merge_schema import with_columns_merged
 
         with shown("overwrite", progress):
             store, own = self._store, option_texts(options)
-            rows = with_columns_merged(store, data, own, strict=strict)
+            rows = _with_columns(store, data, own, strict=strict)
             snapshot = overwrite(store, rows, OverwriteMode(partition, dynamic), own, strict=strict)
             self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
@@ -990,6 +988,17 @@ class Table(RowStream):
         from paimon_pyds.ops.explain.notebook import table_html
 
         return table_html(self._store)
+
+
+def _with_columns(store: TableStore, data: Rows, options: Mapping[str, str], *, strict: bool) -> Any:
+    """The rows of a write, once the table has the columns that they bring, if they may."""
+    from paimon_pyds.engine.execution.writing import is_merging
+
+    if not is_merging(store, options):
+        return data
+    from paimon_pyds.ops.ddl.merge_schema import with_columns_merged  # other writes do without
+
+    return with_columns_merged(store, data, options, strict=strict)
 
 
 def table_definition(

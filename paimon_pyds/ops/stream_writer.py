@@ -15,7 +15,7 @@ from paimon_pyds.base.options import TableOptions, check_appendable
 from paimon_pyds.base.options.option import integer, text
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.engine.append import abort_uncommitted, append_gathered, commit_messages
-from paimon_pyds.engine.execution.writing import write_context
+from paimon_pyds.engine.execution.writing import MERGE_SCHEMA, write_context
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.engine.write.python_rows import PythonRows
 from paimon_pyds.errors import (
@@ -28,7 +28,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_pyds.metadata.user_commits import CommitOnce, CommittedBeforeError, UserCommits
-from paimon_pyds.ops.ddl.merge_schema import MERGE_SCHEMA, with_columns_merged
+from paimon_pyds.ops.ddl.merge_schema import with_columns_merged
 from paimon_pyds.ops.stream_compaction import after_stream_commit
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.options import check_branch, check_known, check_shape, check_writable
+from paimon_pyds.base.options import TableOptions, check_branch, check_known, check_shape, check_writable
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.context import check_table_files
 from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN, IncomingRows
@@ -56,6 +56,15 @@ def write_context(
     check_table_files(schema, context.raw_options)
     check_instant_writers(store, schema, context.raw_options)
     return context
+
+
+MERGE_SCHEMA = "write.merge-schema"
+
+
+def is_merging(store: TableStore, options: Mapping[str, str] | None) -> bool:
+    """Whether a write with these options, over the table's own, brings columns along."""
+    stored = store.schema_read_last().options  # no request: without an option of its own a write costs no more for it
+    return bool(TableOptions({**stored, **(options or {})}).get(MERGE_SCHEMA))
 
 
 def abort_messages(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:

@@ -31,6 +31,7 @@ from paimon_pyds.base.types import (
     from_arrow_schema,
 )
 from paimon_pyds.base.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.engine.execution.writing import MERGE_SCHEMA, is_merging
 from paimon_pyds.engine.rowlevel.clauses import Delete, MergeOptions, Update
 from paimon_pyds.engine.rowlevel.merge_clauses import MERGE_CLAUSES, listed
 from paimon_pyds.engine.rowlevel.merge_source import filled, has_null_type, source_table, without_null_types
@@ -47,19 +48,12 @@ from paimon_pyds.ops.ddl.schema_columns import ColumnEditor, may_cast
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
 
-MERGE_SCHEMA = "write.merge-schema"
 OPTIONS = (MERGE_SCHEMA, f"{MERGE_SCHEMA}.type-widening", f"{MERGE_SCHEMA}.explicit-cast")
 """Options of a write, or of a table for all of its writes."""
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
 _INTEGERS = tuple(_DIGITS)
 _EXACT_IN = {Kind.FLOAT: _INTEGERS[:2], Kind.DOUBLE: (*_INTEGERS[:3], Kind.FLOAT)}
 """Numbers that floats hold without rounding."""
-
-
-def is_merging(store: TableStore, options: Mapping[str, str] | None) -> bool:
-    """Whether a write with these options, over the table's own, brings columns along."""
-    stored = store.schema_read_last().options  # no request: without an option of its own a write costs no more for it
-    return bool(TableOptions({**stored, **(options or {})}).get(MERGE_SCHEMA))
 
 
 def with_columns_merged(store: TableStore, data: Any, options: Mapping[str, str] | None, *, strict: bool = True) -> Any:
