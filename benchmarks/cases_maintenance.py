@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.clock import timed
+from benchmarks.clock import computed, timed
 from benchmarks.registry import case, copy_of, ours
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
 
 _FILES, _SNAPSHOTS, _REPLACED, _ORPHANS = 100_000, 1_000, 50, 50_000
+_APPENDS = 60
 
 
 def section(bench: Bench) -> None:
@@ -38,6 +39,11 @@ def section(bench: Bench) -> None:
         if mine["count"] != java["count"]:
             raise SystemExit(f"{operation}: {mine['count']} here, {java['count']} in Java")
         bench.once(what, "≤ 1.0×", mine, "Java", java)
+    bench.compare(
+        f"{_APPENDS} appends with Iceberg metadata to {_FILES // 10:,} files, against none", "≤ 1.5×",
+        ("ours_published_appends", {"path": bench.path("published"), "storage": "table-location"}),
+        ("ours_published_appends", {"path": bench.path("not_published"), "storage": "disabled"}),
+    )  # fmt: skip
 
 
 @case
@@ -90,3 +96,19 @@ def ours_orphans(path: str) -> dict[str, Any]:
     """List orphan files."""
     seconds, found = timed(lambda: ours(path).maintenance.remove_orphan_files("1 s", dry_run=True))
     return {"seconds": seconds, "count": found.files.num_rows, "looked_at": found.looked_at}
+
+
+@case
+def ours_published_appends(path: str, storage: str) -> dict[str, Any]:
+    """Append a row many times to a table of very many files, the merges of manifests included."""
+    import pyarrow as pa
+
+    from benchmarks import files100k
+
+    files100k.make(path, _FILES // 10, {"metadata.iceberg.storage": storage})
+    table = ours(path)
+    schema = files100k.SCHEMA
+    row = pa.table([pa.array([1]).cast(type_) for type_ in schema.types], schema=schema)
+    table.append(row)  # the first one publishes all files
+    seconds, _ = computed(lambda: [table.append(row) for _ in range(_APPENDS)])
+    return {"seconds": seconds}

@@ -174,7 +174,7 @@ def _check(metadata: Metadata, path: str) -> None:
 
 
 def _text(metadata: Metadata) -> bytes:
-    return json.dumps(metadata, indent=2).encode()
+    return json.dumps(metadata).encode()
 
 
 def _directory(root: str, options: TableOptions) -> str:

@@ -98,6 +98,9 @@ class IcebergState:
         least, most = (int(self._options.get(f"metadata.iceberg.compaction.{key}.file-num")) for key in ("min", "max"))
         if len(small) < least or (len(small) < most and sum(m["manifest_length"] for m in small) < target):
             return
+        small.sort(key=lambda manifest: -int(manifest["manifest_length"]))
+        while small and small[0]["manifest_length"] > sum(m["manifest_length"] for m in small[1:]):
+            small.pop(0)  # or each merge would write most of the table's entries again
         entries: list[Entry] = []
         for manifest in small:
             for entry in self._entries(manifest, self._bytes(manifest)):
