@@ -55,7 +55,8 @@ def publish(store: TableStore, options: Mapping[str, str] | None = None, *, alwa
         CorruptFileError, StorageError: metadata can't be read or written; Iceberg stays at the older state.
     """
     schema = store.latest_schema()
-    check_known(options or {}, own=False)
+    if always:
+        check_known(options or {}, own=False)  # those of a commit are checked, and may be others' too
     typed = _options(schema, options, always=always)
     if store.branch != MAIN_BRANCH or not publishes(typed):
         return None
