@@ -159,17 +159,18 @@ class _Publication:
         """Publish a snapshot. ``replaced``: metadata of its number that describes another state."""
         folder = self._folder
         versions = folder.versions() if self._is_suspect(snapshot, replaced) else [folder.hint() or 0]
-        known = next(filter(None, map(folder.read, reversed(versions))), replaced) if snapshot.id > 1 else None
+        known = next(filter(None, map(folder.read, reversed(versions))), replaced)
         if known is not None:
             folder.location = known["location"]
-        is_later = known is not None and known["current-snapshot-id"] >= snapshot.id
-        earlier = next(filter(None, (folder.read(v) for v in reversed(versions) if v < snapshot.id)), None)
-        base = earlier if is_later else known
+        base = known
+        if known is not None and known["current-snapshot-id"] >= snapshot.id:
+            base = next(filter(None, (folder.read(v) for v in reversed(versions) if v < snapshot.id)), None)
         try:
             if base is not None and self._is_followed(base, snapshot):
                 metadata, snapshots = self._after({**base, **_numbers(known)}, snapshot)
             else:
-                metadata, snapshots = self._anew(snapshot, known)
+                # The first snapshot may be that of a table which was created anew: it gets another identity.
+                metadata, snapshots = self._anew(snapshot, known if snapshot.id > 1 else None)
         except BaseException:
             discard(self._store.io, folder.written)
             raise

@@ -302,3 +302,12 @@ def test_damaged_metadata_is_made_anew(tmp_path: Path, iceberg: IcebergReader) -
         path.write_bytes(damage)
         table.append(some_rows(table, draw))
         assert iceberg.rows(table.path) == texts(table.to_arrow()), damage
+
+
+def test_a_rollback_to_the_first_snapshot_leaves_no_file_of_later_ones(tmp_path: Path, iceberg: IcebergReader) -> None:
+    table, draw = made(tmp_path, "append"), random.Random(1)
+    for _ in range(3):
+        table.append(some_rows(table, draw))
+    table.snapshots.rollback(1)
+    assert {path.name for path in Path(table.path, "metadata").glob("*.avro")} == referenced(table)
+    assert iceberg.rows(table.path) == texts(table.to_arrow())
