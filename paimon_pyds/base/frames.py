@@ -421,6 +421,9 @@ class RowStream:
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation, which reads them for each query, in bounded memory.
 
+        Only the columns, files and pages are read that a query needs: conditions that compare columns with constants
+        are answered by statistics and indexes first.
+
         Args:
             connection: a connection of DuckDB; its default one when None.
 
@@ -437,7 +440,9 @@ class RowStream:
                 f"connection takes a connection of DuckDB, not {given!r:.100} ({type(given).__name__})",
                 hint="such as duckdb.connect('my.db')",
             )
-        relation: duckdb.DuckDBPyRelation = given.from_arrow(self)
+        from paimon_pyds.base.lazy_duckdb import dataset
+
+        relation: duckdb.DuckDBPyRelation = given.from_arrow(dataset(self))
         return relation
 
 

@@ -43,7 +43,8 @@ def lazy_frame(rows: Any) -> polars.LazyFrame:
         if columns is not None and condition is not None:
             wanted = list(dict.fromkeys([*columns, *condition.meta.root_names()]))
         # polars takes the first n rows of the source, and then those that the condition keeps.
-        for batch in _narrowed(rows, wanted, condition if n_rows is None else None):
+        sql = None if condition is None or n_rows is not None else as_sql(condition, comparable(rows))
+        for batch in narrowed(rows, wanted, sql):
             frame = polars.DataFrame(batch)
             if n_rows is not None:
                 frame = frame.head(n_rows)
@@ -57,8 +58,15 @@ def lazy_frame(rows: Any) -> polars.LazyFrame:
     return register_io_source(read, schema=schema)
 
 
-def _narrowed(rows: Any, columns: list[str] | None, condition: polars.Expr | None) -> Any:
-    """The rows with these columns for which the condition is true; or more rows and columns.
+def comparable(rows: Any) -> dict[str, DataField]:
+    """The columns by name that conditions may narrow."""
+    if not hasattr(rows, "selecting"):
+        return {}
+    return {f.name: f for f in rows.schema.fields if f.name in rows.column_names and f.type.kind in _COMPARABLE}
+
+
+def narrowed(rows: Any, columns: list[str] | None, sql: str | None) -> Any:
+    """The rows with these columns for which a condition is true; or more rows and columns.
 
     A limit, an order, and the changes between two states need all rows: the condition is not applied before them.
     """
@@ -67,9 +75,8 @@ def _narrowed(rows: Any, columns: list[str] | None, condition: polars.Expr | Non
     fields = {f.name: f for f in rows.schema.fields}
     whole = {f.name for f in arrow_schema(rows.schema.fields) if f.name in rows.column_names}
     found = rows
-    if condition is not None and rows.request.row_limit is None and rows.between is None:
-        sql = as_sql(condition, {name: f for name, f in fields.items() if name in whole})
-        found = rows if sql is None else rows.where(sql)
+    if sql is not None and rows.request.row_limit is None and rows.between is None:
+        found = rows.where(sql)
     if columns and whole.issuperset(columns):
         found = found.selecting(tuple(fields[name] for name in columns))
     return found

@@ -36,6 +36,7 @@ from paimon_pyds.table import Table, table_definition
 if TYPE_CHECKING:
     from typing import Unpack
 
+    import duckdb
     import pyarrow as pa
 
     from paimon_pyds.base.types import DataField
@@ -308,6 +309,30 @@ class Catalog:
         from paimon_pyds.catalog.system import CatalogSystem
 
         return CatalogSystem(self)
+
+    def duckdb(
+        self, tables: Sequence[str] | None = None, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """A connection of DuckDB with the tables of this catalog, for SQL over all of them.
+
+        Each table is a view named DATABASE.TABLE, of the state at this call. Queries read only the columns, files and
+        pages that they need: comparisons of columns with constants are answered by statistics and indexes first.
+
+        Args:
+            tables: the names of those that are wanted; all by default, without those that can't be read, which a
+                warning names.
+            connection: the connection that gets the views; a new one in memory by default.
+
+        Returns:
+            The connection.
+
+        Raises:
+            UnsupportedError: duckdb is not installed, or a table of ``tables`` can't be read.
+            TableNotFoundError: a table of ``tables`` is not there.
+        """
+        from paimon_pyds.catalog.duckdb_tables import connect
+
+        return connect(self, tables, connection)
 
     def path(self, name: str) -> str:
         """Where the table of that name is, or would be.

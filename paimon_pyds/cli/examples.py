@@ -41,6 +41,7 @@ alter warehouse/shop.db/orders --set file-index.bloom-filter.columns=id --unset 
 alter warehouse/shop.db/orders --add-columns 'note STRING, tags ARRAY<STRING>'
 alter warehouse/shop.db/orders --rename-column note=remark --drop-column tags --comment 'all orders'
 iceberg warehouse/shop.db/orders
+sql "SELECT color, count(*) AS n FROM shop.orders GROUP BY color" --warehouse warehouse
 system read warehouse/shop.db/orders files --where 'level > 0' --output markdown
 system read --warehouse warehouse all_table_options
 system audit-log warehouse/shop.db/orders --limit 3

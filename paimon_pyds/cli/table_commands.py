@@ -247,3 +247,24 @@ def iceberg(at: Target) -> None:
     """Write Iceberg metadata of the newest snapshot, for Iceberg's readers."""
     number = at.table.maintenance.publish_iceberg(at.options)
     at.done("the table has no snapshot" if number is None else f"snapshot {number} is published", snapshot=number)
+
+
+@command(
+    program,
+    p.argument("query", "a query in DuckDB's dialect, over tables named DATABASE.TABLE"),
+    p.option("--warehouse", metavar="PATH", help="the directory or URL that has the databases; or --catalog"),
+    table=False,
+    branch=False,
+    rows=True,
+)
+def sql(at: Target, query: str, warehouse: str | None) -> None:
+    """Print the result of a query of DuckDB over the tables of a warehouse."""
+    from paimon_pyds.base.frames import library
+    from paimon_pyds.catalog import duckdb_tables
+
+    duckdb = library("duckdb")
+    try:
+        reader = duckdb_tables.query(_catalog(at, warehouse), query).to_arrow_reader()
+        at.show_rows(reader.schema, reader)
+    except duckdb.Error as error:
+        raise OptionError(f"DuckDB: {error}", hint="see DuckDB's documentation of SQL") from error
