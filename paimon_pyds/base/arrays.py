@@ -85,15 +85,15 @@ class _Compute:
         """Which texts have another one in them."""
         return _matched("match_substring", values, pattern)
 
-    def match_substring_regex(self, values: Any, pattern: str) -> Any:
+    def match_substring_regex(self, values: Any, pattern: str, *, ignore_case: bool = False) -> Any:
         """Which texts have what a regular expression stands for in them."""
-        return _matched("match_substring_regex", values, pattern)
+        return _matched("match_substring_regex", values, pattern, ignore_case)
 
 
-def _matched(name: str, values: Any, pattern: str) -> Any:
+def _matched(name: str, values: Any, pattern: str, ignore_case: bool = False) -> Any:
     from pyarrow._compute import MatchSubstringOptions, call_function
 
-    return call_function(name, [_datum(values)], MatchSubstringOptions(pattern))
+    return call_function(name, [_datum(values)], MatchSubstringOptions(pattern, ignore_case=ignore_case))
 
 
 def _imported_call(name: str, *arguments: Any, **options: Any) -> Any:

@@ -72,7 +72,6 @@ OPERATIONS: dict[str, Callable[[pp.Table, int], Any]] = {
 MEETINGS = {
     ("append", "alter, drop"): ("append", "UnknownColumnError"),
     ("append", "maintenance.rescale"): ("append", "CommitConflictError"),
-    ("maintenance.rescale", "append"): ("append", "CommitError"),
     ("append", "alter"): ("append", "SchemaError"),
     ("update", "alter, drop"): ("update", "UnknownColumnError"),
     ("merge", "alter"): ("merge", "SchemaError"),

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array
+from paimon_pyds.base.options.option import is_utf8
 from paimon_pyds.base.python_values import as_mapping, check_lossless, none_of
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import (
@@ -172,7 +173,12 @@ class PythonRows:
                 raise _misfit(value, type_, path, row, str(why)) from None
             except (ValueError, TypeError, OverflowError, InvalidOperation, KeyError):
                 raise _misfit(value, type_, path, row) from None
-        return _conformed(array(made, _TYPES.get(type_.kind)), type_, path, rows)
+        try:
+            found = array(made, _TYPES.get(type_.kind))
+        except UnicodeEncodeError:
+            at = next(i for i, value in enumerate(made) if isinstance(value, str) and not is_utf8(value))
+            raise _misfit(made[at], type_, path, rows[at], "give a text without half of a surrogate pair") from None
+        return _conformed(found, type_, path, rows)
 
 
 def _conformed(values: pa.Array, type_: AtomicType, path: str, rows: _Rows, origin: str = "") -> pa.Array:
