@@ -6,7 +6,7 @@ import re
 
 _EXAMPLES = """
 create-database warehouse shop
-create warehouse/shop.db/pictures 'id BIGINT, name STRING' --option row-tracking.enabled=true --option data-evolution.enabled=true
+create warehouse/shop.db/pictures 'id BIGINT, name STRING, place ARRAY<FLOAT>' --option row-tracking.enabled=true --option data-evolution.enabled=true
 create warehouse/shop.db/orders 'id BIGINT NOT NULL, color STRING, price DECIMAL(10, 2), day DATE' --partition-by day --option file-index.bitmap.columns=color
 create warehouse/shop.db/customers 'id BIGINT, name STRING' --primary-key id --option bucket=4
 migrate events warehouse/shop.db/events --dry-run
@@ -41,12 +41,13 @@ alter warehouse/shop.db/orders --set file-index.bloom-filter.columns=id --unset 
 alter warehouse/shop.db/orders --add-columns 'note STRING, tags ARRAY<STRING>'
 alter warehouse/shop.db/orders --rename-column note=remark --drop-column tags --comment 'all orders'
 iceberg warehouse/shop.db/orders
-sql "SELECT color, count(*) AS n FROM shop.orders GROUP BY color" --warehouse warehouse
+sql "SELECT count(*) AS n FROM shop.orders" --warehouse warehouse
 system read warehouse/shop.db/orders files --where 'level > 0' --output markdown
 system read --warehouse warehouse all_table_options
 system audit-log warehouse/shop.db/orders --limit 3
 system binlog warehouse/shop.db/orders --output json
 index build warehouse/shop.db/orders
+search warehouse/shop.db/pictures place --vector '[0.5, 1]' -k 3
 index build-global warehouse/shop.db/pictures name
 index drop-global warehouse/shop.db/pictures name
 index dump warehouse/shop.db/orders

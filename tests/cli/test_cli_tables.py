@@ -155,7 +155,7 @@ def test_drop_asks(warehouse: str, capsys: pytest.CaptureFixture[str], monkeypat
     [
         ("", "paimon-pyds: Missing command. (paimon-pyds --help)"),
         ("index", "paimon-pyds index: Missing command."),
-        ("sacn /t", "paimon-pyds: No such command 'sacn'. Did you mean scan?"),
+        ("sacn /t", "paimon-pyds: No such command 'sacn'. Did you mean scan or search?"),
         ("read /t", "paimon-pyds: No such command 'read'. Did you mean scan?"),
         ("select /t", "Did you mean scan?"),
         ("insert /t", "Did you mean append?"),

@@ -209,7 +209,7 @@ def test_functions_of_arrow_are_those_of_pyarrow() -> None:
         ("replace_with_mask", numbers, flags, pa.array([7, 8], pa.int32())),
         ("is_nan", pa.array([1.0, None, math.nan])), ("binary_length", texts),
         ("binary_join_element_wise", texts, texts, "-"),
-        *((name, lists) for name in ("list_flatten", "list_value_length")),
+        *((name, lists) for name in ("list_flatten", "list_parent_indices", "list_value_length")),
     ]  # fmt: skip
     assert {name for name, *_ in calls} == set(_PLAIN)
     for name, *arguments in calls:
@@ -217,6 +217,8 @@ def test_functions_of_arrow_are_those_of_pyarrow() -> None:
     with pytest.raises(IndexError):
         pc.take(numbers, pa.array([9]))
     assert pc.starts_with(pa.array(["ab"]), "a").equals(compute.starts_with(pa.array(["ab"]), "a"))
+    folded = [module.match_substring_regex(texts, "A", ignore_case=True) for module in (pc, compute)]
+    assert folded[0].equals(folded[1])
     assert pc.SortOptions is compute.SortOptions
 
 
