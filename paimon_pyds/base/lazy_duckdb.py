@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array
 from paimon_pyds.base.arrays import scalar as scalar_of
-from paimon_pyds.base.lazy_polars import comparable, narrowed
+from paimon_pyds.base.lazy_polars import comparable, narrowed, sql_name, sql_text
 
 _COMPARE = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -102,13 +102,13 @@ def _parsed(text: str, types: Mapping[str, pa.DataType]) -> _Part | None:
             literal, scalar = _literal(value, types[name])
             if scalar is None:
                 return None
-            return _Part(f"{_quoted(name)} {sign} {literal}", _COMPARE[sign](pc.field(name), scalar))
+            return _Part(f"{sql_name(name)} {sign} {literal}", _COMPARE[sign](pc.field(name), scalar))
     if match := _NULL.fullmatch(text):
         call, name = match.groups()
         if name in types:
             column = pc.field(name)
             return _Part(
-                f"{_quoted(name)} IS {'' if call == 'is_null' else 'NOT '}NULL",
+                f"{sql_name(name)} IS {'' if call == 'is_null' else 'NOT '}NULL",
                 column.is_null() if call == "is_null" else column.is_valid(),
             )
     if match := _AMONG.fullmatch(text):
@@ -155,7 +155,7 @@ def _among(name: str, values: str, types: Mapping[str, pa.DataType]) -> _Part | 
     column = pc.field(name)
     within = pc.is_in(column, value_set=array([scalar.as_py() for _, scalar in found], types[name]))
     expression = pc.if_else(column.is_valid(), within, scalar_of(None, pa.bool_()))
-    return _Part(f"{_quoted(name)} IN ({', '.join(literal for literal, _ in found)})", expression)
+    return _Part(f"{sql_name(name)} IN ({', '.join(literal for literal, _ in found)})", expression)
 
 
 def _literal(text: str, type_: pa.DataType) -> tuple[str, Any]:
@@ -164,14 +164,10 @@ def _literal(text: str, type_: pa.DataType) -> tuple[str, Any]:
         value = re.sub(r"\\(.)", r"\1", text[1:-1])
         if not value.isprintable():  # escapes other than of quotes
             return "", None
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'", scalar_of(value, type_)
+        return sql_text(value), scalar_of(value, type_)
     if _NUMBER.fullmatch(text) and not pa.types.is_string(type_):
         try:
             return text, scalar_of(float(text) if pa.types.is_floating(type_) else int(text), type_)
         except (ValueError, OverflowError, pa.ArrowInvalid):
             return "", None
     return "", None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

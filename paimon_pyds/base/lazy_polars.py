@@ -124,7 +124,7 @@ def _column(node: Mapping[str, Any], fields: Mapping[str, DataField], *, any_typ
     field = fields.get(node["Column"]) if "Column" in node else None
     if field is None or not (any_type or field.type.kind in _COMPARABLE):
         return None
-    return "`" + field.name.replace("`", "``") + "`"
+    return sql_name(field.name)
 
 
 def _constant(node: Mapping[str, Any]) -> str | None:
@@ -133,9 +133,19 @@ def _constant(node: Mapping[str, Any]) -> str | None:
         return None
     (kind, value), = scalar.items()  # fmt: skip
     if kind == "String":
-        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return sql_text(str(value))
     if kind in ("Int8", "Int16", "Int32", "Int64"):
         return str(int(value))
     if kind == "Float64" and math.isfinite(value) and "e" not in str(value):
         return str(value)
     return None
+
+
+def sql_name(name: str) -> str:
+    """The name of a column in SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def sql_text(value: str) -> str:
+    """A text in SQL."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import array, from_numpy, one_array, pc, scalar, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.iceberg import shows_vectors
 from paimon_pyds.base.records import dataclass
@@ -87,7 +87,7 @@ class PublishedFiles:
     def _shown(self, entries: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
         if not self._schema.primary_keys:
             return entries
-        levels = to_numpy(_one(entries, "level"))
+        levels = to_numpy(one_array(entries["level"]))
         keep = levels > 0 if self._shows_vectors else levels >= highest_level(self._options)
         return pc.filter(entries, from_numpy(keep))
 
@@ -116,7 +116,7 @@ class PublishedFiles:
                 f"Iceberg's readers can't read {other[0]}: only Parquet files have the ids of columns",
                 hint="compact the table with full=True and file.format=parquet",
             )
-        partitions = avro.partitions(self._schema, _one(entries, "partition"))
+        partitions = avro.partitions(self._schema, one_array(entries["partition"]))
         counts, sizes = entries["row_count"].to_pylist(), entries["file_size"].to_pylist()
         files: list[DataFile] = [
             {
@@ -149,10 +149,10 @@ class PublishedFiles:
         stats = RowStatistics(
             names=names,
             types=[fields[name].type for name in names],
-            minimum=_one(entries, "value_stats_min"),
-            maximum=_one(entries, "value_stats_max"),
-            null_counts=_one(entries, "value_stats_nulls"),
-            row_counts=_one(entries, "row_count"),
+            minimum=one_array(entries["value_stats_min"]),
+            maximum=one_array(entries["value_stats_max"]),
+            null_counts=one_array(entries["value_stats_nulls"]),
+            row_counts=one_array(entries["row_count"]),
         )
         for name in names:
             field = fields[name]
@@ -214,8 +214,3 @@ def _put(files: list[DataFile], name: str, id_: int, values: Iterable[Any]) -> N
     for file, value in zip(files, values, strict=True):
         if value is not None:
             file[name].append({"key": id_, "value": value})
-
-
-def _one(entries: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
-    column = entries[name]
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
