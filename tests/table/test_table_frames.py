@@ -390,7 +390,8 @@ def test_polars_frames(table: pp.Table) -> None:
 def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     class Connection:
         def from_arrow(self, rows: Any) -> list[list[dict[str, Any]]]:
-            return [pa.table(rows).to_pylist() for _ in range(2)]  # a relation reads them each time it is asked
+            # A relation reads them each time it is asked.
+            return [rows.scanner().to_reader().read_all().to_pylist() for _ in range(2)]
 
     assert table.scan("id > 3").to_duckdb(Connection()) == [EVERYTHING[3:]] * 2
     assert table.to_duckdb(Connection()) == [EVERYTHING] * 2
