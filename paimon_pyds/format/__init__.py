@@ -83,6 +83,11 @@ class ReadHints:
         """Bytes of a batch at most, about."""
         return self.most_bytes if self.read_ahead is None else min(BATCH_BYTES, self.read_ahead)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the caller holds all rows: batches may have more of them than it names."""
+        return self.read_ahead is None and self.most_bytes >= HELD_BATCH_BYTES
+
 
 @dataclass(frozen=True, slots=True)
 class FormatTraits:
@@ -249,7 +254,8 @@ class FormatReader(Protocol):
         """
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows in file order, in batches of at most ``batch_rows`` rows of `arrow_schema(fields)`.
+        """The selected rows in file order, in batches of at most ``batch_rows`` rows of `arrow_schema(fields)`, of more
+        where they are held (`ReadHints.is_held`).
 
         ``fields`` carry the file's own names and types. A field the file does not have raises CorruptFileError.
         """

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import from_arrow_schema
-from paimon_pyds.format import FormatReader, ReadCounters, ReadHints, by_path
+from paimon_pyds.format import HELD_BATCH_BYTES, FormatReader, ReadCounters, ReadHints, by_path
 from paimon_pyds.format.parquet import reader as parquet_reader
 from paimon_pyds.format.parquet.page_picks import Estimate
+from paimon_pyds.format.parquet.wide import LEAST_WIDE
 from paimon_pyds.storage.local import LocalFileIO
 from support.data_files import write_file
 
@@ -23,8 +27,8 @@ _ROWS = 2_000_000
 _SIZE = 2 * 8 * _ROWS
 
 
-def _reader(path: Path, read_ahead: int | None) -> FormatReader:
-    hints = ReadHints(read_ahead=read_ahead)
+def _reader(path: Path, hints: ReadHints | int | None) -> FormatReader:
+    hints = hints if isinstance(hints, ReadHints) else ReadHints(read_ahead=hints)
     return by_path(str(path)).open_reader(LocalFileIO(), str(path), path.stat().st_size, ReadCounters(), hints)
 
 
@@ -68,6 +72,33 @@ def test_long_rows_that_are_short_in_the_file_are_decoded_some_at_a_time(
     assert rows == 10_000 - dropped
     assert batches < 60
     assert most < 32 << 20
+
+
+@given(st.data())
+@settings(max_examples=10)
+def test_rows_that_are_held_are_the_same_in_fewer_batches(data: st.DataObject) -> None:
+    rows, group = data.draw(st.integers(6, 1_500)), data.draw(st.integers(300, 1_000))
+    texts = data.draw(st.sampled_from([1, 7, rows]))
+    table = pa.table({
+        "n": pa.array([None if i % 5 == 3 else i for i in range(rows)]),
+        "t": pa.array([f"text {i % texts}" for i in range(rows)]),
+        **{f"c{i}": pa.array(range(i, i + rows)) for i in range(data.draw(st.sampled_from([0, LEAST_WIDE])))},
+    })  # fmt: skip
+    dropped = data.draw(st.lists(st.integers(0, rows - 1), max_size=5, unique=True))
+    selection = RowSelection.of([i for i in range(rows) if i not in dropped]) if dropped else RowSelection.ALL
+    with TemporaryDirectory() as directory:
+        path = Path(directory, "f.parquet")
+        pq.write_table(table, path, row_group_size=group)
+        held, streamed = (
+            list(reader.read(from_arrow_schema(table.schema), selection, 100))
+            for hints in (ReadHints(most_bytes=HELD_BATCH_BYTES), ReadHints())
+            if (reader := _reader(path, hints))
+        )
+    wanted = table.take(pa.array(selection.to_array(rows)))
+    assert pa.Table.from_batches(held) == pa.Table.from_batches(streamed) == wanted
+    assert all(batch.num_rows <= 100 for batch in streamed)
+    if not dropped:
+        assert len(held) == -(-rows // group)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy"])

@@ -66,6 +66,8 @@ SMALL_PAGES_BYTES = 8 << 20
 """Approximate bytes of small pages that are decoded at a time."""
 _LEAST_KEPT = 0.75
 """Share of a row group's rows above which masking the others costs less than taking the wanted ones."""
+_HELD_ROWS = 1 << 20
+"""Rows of a batch where the caller holds all of them: pyarrow takes time for each batch and column."""
 _MOST_THREADS = 4
 """That decode ahead, of one file."""
 _LEAST_BUFFER = 64 << 10
@@ -111,6 +113,7 @@ class ParquetReader:
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
         self._read_ahead = hints.read_ahead
         self._batch_bytes = hints.batch_bytes
+        self._is_held = hints.is_held
         self._source = ParquetSource(io, path, size, counters, hints.read_whole)
         self._path = path
         self._counters = counters
@@ -314,6 +317,7 @@ class ParquetReader:
         self._count_group(group)
         self._counters.rows_decoded += rows
         self._source.count(compressed, requests=1)
+        batch_rows = self._rows_of_batch(batch_rows)
         sizing = BatchRows(batch_rows, rows, self._batch_bytes, sizes)
         is_one = sizing.next >= rows
         buffer = self._buffer(compressed, len(sizes))
@@ -337,13 +341,19 @@ class ParquetReader:
             sizing = BatchRows(max(batch_rows, _PASS_BATCH_ROWS), rows, at_once, sizes)
             decoded = self._by_small_pages(columns, task.group, sizing)
         else:
+            batch_rows = self._rows_of_batch(batch_rows)
             sizing = BatchRows(batch_rows, rows, self._batch_bytes, sizes)
             self._source.count(compressed, requests=1)
             places = [[leaf.index for leaf in of_column] for of_column in columns.leaves]
             int96 = any(leaf.physical == INT96 for leaf in leaves)
             decoded = self._by_pyarrow(places, task.group, sizing, buffer, int96=int96)
         wanted = self._wanted_of(decoded, columns.schema, task, sizing)
-        return resized(wanted, columns.schema, batch_rows, self._batch_bytes)  # the first ones may be short
+        # The first ones may be short; those that are held would be copied to be joined.
+        return resized(wanted, columns.schema, batch_rows, self._batch_bytes, join=not self._is_held)
+
+    def _rows_of_batch(self, wanted: int) -> int:
+        """How many rows pyarrow decodes at a time, at most."""
+        return max(wanted, _HELD_ROWS) if self._is_held else wanted
 
     def _wanted_of(
         self, decoded: Iterator[pa.RecordBatch], schema: pa.Schema, task: _Task, sizing: BatchRows
