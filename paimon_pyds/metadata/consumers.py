@@ -15,6 +15,7 @@ from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
 
 _NEXT = "nextSnapshot"
+_KEPT = ".kept"
 
 
 def consumers(store: TableStore) -> dict[str, int]:
@@ -52,3 +53,18 @@ def write_consumer(store: TableStore, id_: str, next_snapshot: int, others: Mapp
     """Store which snapshot a streaming reader reads next. ``others``: further members of its file."""
     content = to_java_json({_NEXT: next_snapshot, **(others or {})})
     store.io.replace(store.paths.consumer(id_), content.encode())
+
+
+def kept_consumer(id_: str) -> str:
+    """The id of the second consumer of a streaming reader, by which it keeps a snapshot before the next one."""
+    return f"{id_}{_KEPT}"
+
+
+def consumer_owner(id_: str) -> str:
+    """The streaming reader that a consumer is of."""
+    return id_.removesuffix(_KEPT)
+
+
+def forget_consumer(store: TableStore, id_: str) -> None:
+    """Forget a streaming reader, and what it kept."""
+    store.io.delete([store.paths.consumer(name) for name in (id_, kept_consumer(id_))])

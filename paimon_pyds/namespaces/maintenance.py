@@ -282,10 +282,11 @@ class Maintenance(Namespace):
             return clone(self._store, copy, how)
 
     def consumers(self) -> dict[str, int]:
-        """The snapshot that each streaming reader of other engines reads next: it stays, and so do later ones.
+        """The snapshot that each streaming reader reads next: it stays, and so do later ones.
 
         Returns:
-            The number of that snapshot by the reader's ``consumer-id``.
+            The number of that snapshot by the reader's ``consumer-id``; by ``ID.kept`` an earlier one that a reader of
+            this package still needs.
 
         Raises:
             CorruptFileError: a consumer's file has no number.
@@ -295,8 +296,8 @@ class Maintenance(Namespace):
         return consumers(self._store)
 
     def reset_consumer(self, name: str, next_snapshot: int | None = None, *, dry_run: bool = False) -> int | None:
-        """Set which snapshot a streaming reader of another engine reads next, or forget the reader, as Java's procedure
-        of that name. Stop the reader before: it writes its own position again.
+        """Set which snapshot a streaming reader reads next, or forget the reader, as Java's procedure of that name.
+        Stop the reader before: it writes its own position again.
 
         Args:
             name: of the reader, its ``consumer-id``.

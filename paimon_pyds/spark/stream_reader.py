@@ -148,6 +148,7 @@ class PaimonStreamReader(DataSourceStreamReader, compat.available_now()):  # typ
         found = self._stream.start()
         if self._target is not None and found.reads_state:  # committed after the run had begun
             self._target = max(self._target, found.start)
+        self._confirm(found)
         return found
 
     def _end(self, position: StreamPosition, limits: Limits) -> StreamPosition:
@@ -228,10 +229,14 @@ class PaimonStreamReader(DataSourceStreamReader, compat.available_now()):  # typ
                 yield conform_batch(batch, target)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Store the progress of the consumer, if the options name one. A failure is no reason to end the query: the
-        consumer is behind then, and snapshots stay longer."""
+        """Store the progress of the consumer, if the options name one."""
+        self._confirm(end)
+
+    def _confirm(self, position: StreamPosition | Mapping[str, Any]) -> None:
+        """A failure is no reason to end the query: the consumer is behind then, and snapshots stay longer."""
         try:
-            self._stream.confirm(StreamPosition.from_json(end))
+            at = position if isinstance(position, StreamPosition) else StreamPosition.from_json(position)
+            self._stream.confirm(at)
         except Exception as error:  # noqa: BLE001 - whatever it is
             _log.warning("the consumer's progress was not stored: %s", error)
 

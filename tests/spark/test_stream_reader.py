@@ -155,12 +155,19 @@ def test_what_a_query_has_seen_is_the_table(tmp_path: Path, kind: str) -> None:
         play(SparkFollowerWorld(tmp_path, kind, SEED + number, open_query))
 
 
-def test_a_consumer_follows_what_spark_has_committed(table: pp.Table) -> None:
-    engine = Engine(readers(table.path, consumer_id="job"), old=not HAS_LIMITS)
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_a_consumer_follows_what_spark_has_committed(table: pp.Table, mode: str) -> None:
+    engine = Engine(readers(table.path, consumer_id="job", consumer__mode=mode), old=not HAS_LIMITS)
     engine.run()
+    assert table.maintenance.consumers() == {"job.kept": 1}
     table.append(numbers(3))
+    table.compact(full=True)
+    table.snapshots.expire(retain_max=1, retain_min=1)
     engine.run()
-    assert table.system.read("consumers").to_pylist() == [{"consumer_id": "job", "next_snapshot_id": 2}]
+    assert table.system.read("consumers").to_pylist() == [
+        {"consumer_id": "job", "next_snapshot_id": 2},
+        {"consumer_id": "job.kept", "next_snapshot_id": 1},
+    ]
     reader = readers(table.path)()
     reader.commit({"version": 1, "broken": True})
     anew = Engine(readers(table.path, consumer_id="job"), old=not HAS_LIMITS)

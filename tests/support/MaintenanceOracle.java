@@ -6,14 +6,15 @@ import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.table.ExpireChangelogImpl;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.source.StreamTableScan;
 import org.apache.paimon.tag.TagBatchCreation;
 
 /**
  * Maintenance by Java: all {@code changelogs} that outlive their snapshots expire, a {@code rollback} to a tag or a
  * snapshot, the {@code tags} that a commit makes, the {@code batch-tag} of a batch write, {@code partitions} that expire, or {@code orphans} that are removed and
- * printed, a tag is deleted, what {@code consumers} read next, or the snapshots that {@code watermarks} stand for: {@code
+ * printed, a tag is deleted, what {@code consumers} read next, a consumer reads some snapshots from the first on, or the snapshots that {@code watermarks} stand for: {@code
  * changelogs|tags|batch-tag|partitions|orphans|consumers TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}, {@code delete-tag
- * TABLE_PATH TAG}, {@code watermarks TABLE_PATH NUMBERS}.
+ * TABLE_PATH TAG}, {@code consume TABLE_PATH NAME COUNT}, {@code watermarks TABLE_PATH NUMBERS}.
  */
 public final class MaintenanceOracle {
     public static void main(String[] args) throws Exception {
@@ -35,6 +36,15 @@ public final class MaintenanceOracle {
             case "consumers":
                 new ConsumerManager(LocalFileIO.create(), new Path(args[1]))
                         .consumers().forEach((name, next) -> System.out.println(name + "=" + next));
+                break;
+            case "consume":
+                StreamTableScan scan = table.copy(
+                        Map.of("consumer-id", args[2], "scan.mode", "from-snapshot", "scan.snapshot-id", "1"))
+                        .newStreamScan();
+                for (int i = 0; i < Integer.parseInt(args[3]); i++) {
+                    scan.plan();
+                }
+                scan.notifyCheckpointComplete(scan.checkpoint());
                 break;
             case "batch-tag":
                 new TagBatchCreation(table).createTag();

@@ -33,11 +33,14 @@ def follow(
         if from_ is not None:
             stream["options"] = {**stream["options"], **start_options(store, from_)}
         made = ChangeStream(store, **stream)
-        return Follow(made, made.start(), until=end, poll_seconds=pause)
-    if from_ is not None:
-        raise OptionError("from_ and position can't be given together", hint="a position is where to go on")
-    at = position if isinstance(position, StreamPosition) else StreamPosition.from_json(position)
-    return Follow(ChangeStream(store, **stream, position=at), at, until=end, poll_seconds=pause)
+        at = made.start()
+    else:
+        if from_ is not None:
+            raise OptionError("from_ and position can't be given together", hint="a position is where to go on")
+        at = position if isinstance(position, StreamPosition) else StreamPosition.from_json(position)
+        made = ChangeStream(store, **stream, position=at)
+    made.confirm(at)
+    return Follow(made, at, until=end, poll_seconds=pause)
 
 
 def start_options(store: TableStore, from_: str | int | date) -> dict[str, Any]:

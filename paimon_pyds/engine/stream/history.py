@@ -6,6 +6,7 @@ from paimon_pyds.engine.scan.travel import changing
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.start import created_anew, table_identity
 from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.metadata.changelogs import changelogs
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 
@@ -82,11 +83,15 @@ class History:
             raise self.expired(next_) from error
 
     def _check_before(self, position: StreamPosition) -> None:
-        """Compare the snapshots that were read last, where they are still there, with those of these numbers now."""
+        """Compare the snapshots that were read last with those of these numbers now, where these are still there, or
+        have left a changelog."""
         read = {position.next: position.plan.partition(" ")[0]}
         if not position.reads_state:
             read[position.next - 1] = position.last
-        for found in self.store.snapshots_among([id_ for id_, identity in read.items() if identity]):
+        ids = [id_ for id_, identity in read.items() if identity]
+        there = self.store.snapshots_among(ids)
+        left = changelogs(self.store, [id_ for id_ in ids if all(id_ != found.id for found in there)])
+        for found in (*there, *left):
             if snapshot_identity(found) != read[found.id]:
                 raise self.rolled_back(position, found.id - 1)
 

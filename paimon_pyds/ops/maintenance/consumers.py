@@ -15,7 +15,15 @@ from contextlib import suppress
 
 from paimon_pyds.base.options.option import integer, text
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
-from paimon_pyds.metadata.consumers import consumer_names, consumer_others, consumer_position, write_consumer
+from paimon_pyds.metadata.consumers import (
+    consumer_names,
+    consumer_others,
+    consumer_owner,
+    consumer_position,
+    forget_consumer,
+    kept_consumer,
+    write_consumer,
+)
 from paimon_pyds.metadata.intents import expiring_before
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.expire import maintenance_options
@@ -51,11 +59,11 @@ def reset_consumer(
     with suppress(FileNotFoundError, CorruptFileError):  # a damaged file is written anew, or forgotten
         before = consumer_position(store, name)
     if next_snapshot is None:
-        if name not in known:
+        if name not in known and kept_consumer(name) not in known:
             what = f"there is no consumer {name!r:.100}"
             raise NotFoundError(what, path=store.root, hint=suggest(name, known, "consumers"))
         if not dry_run:
-            store.io.delete([path])
+            forget_consumer(store, name)
         return before
     position = integer("next_snapshot", next_snapshot)
     _check_there(store, position)
@@ -66,6 +74,7 @@ def reset_consumer(
         except SnapshotNotFoundError:
             store.io.delete([path]) if before is None else write_consumer(store, name, before, others)
             raise
+        store.io.delete([store.paths.consumer(kept_consumer(name))])
     return before
 
 
@@ -94,11 +103,16 @@ def clear_consumers(
     gone = tuple(
         name
         for name in consumer_names(store)
-        if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name))
+        if (wanted is None or _matches(wanted, name)) and not (spared is not None and _matches(spared, name))
     )
     if not dry_run:
         delete_files(store.io, map(store.paths.consumer, gone), 1)
     return RemovalSummary(consumers=gone, seconds=time.monotonic() - started, dry_run=dry_run)
+
+
+def _matches(pattern: re.Pattern[str], name: str) -> bool:
+    """Whether a reader has such a name, or keeps something by this one."""
+    return any(map(pattern.fullmatch, (name, consumer_owner(name))))
 
 
 def _pattern(name: str, value: str | None) -> re.Pattern[str] | None:

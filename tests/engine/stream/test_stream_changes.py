@@ -252,6 +252,25 @@ def test_expired_snapshots_end_a_stream(append: pp.Table) -> None:
         stream_of(append).end(start)
 
 
+@pytest.mark.parametrize("kept_by", ["changelog", "consumer"])
+def test_a_rollback_is_noticed_when_what_was_read_last_has_expired(append: pp.Table, kept_by: str) -> None:
+    options = {"consumer-id": "job"} if kept_by == "consumer" else {}
+    if kept_by == "changelog":
+        append.alter({"changelog.num-retained.min": "100"})
+    for number in range(3):
+        append.append({"id": [number], "v": ["a"]})
+    stream = stream_of(append, options=options)
+    end = stream.end(stream.start())
+    stream.confirm(end)
+    append.snapshots.rollback(2)
+    for number in range(3):
+        append.append({"id": [number + 10], "v": ["a"]})
+    append.snapshots.expire(retain_max=1 if options else 2, retain_min=1)
+    assert [snapshot.id for snapshot in append.snapshots.list()] == ([3, 4, 5] if options else [4, 5])
+    with pytest.raises(SnapshotNotFoundError, match="rolled back to snapshot 2"):
+        stream_of(append, options=options).end(end)
+
+
 def test_a_rollback_behind_the_position_is_noticed(append: pp.Table) -> None:
     for number in range(3):
         append.append({"id": [number], "v": ["a"]})

@@ -129,3 +129,41 @@ def test_java_goes_on_where_a_consumer_of_a_follower_was(oracle: Oracle, tmp_pat
     assert _java(reply) == {3: ['{"_kind":"+I","id":2}'], 4: ['{"_kind":"+I","id":3}']}
     stored = json.loads((tmp_path / "db.db/t/consumer/consumer-job").read_text())
     assert stored == {"nextSnapshot": 3}
+
+
+def _ids(table: pp.Table) -> list[int]:
+    return [snapshot.id for snapshot in table.snapshots.list()]
+
+
+def test_both_keep_what_a_consumer_of_the_other_has_yet_to_read(oracle: Oracle, tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "db.db" / "t", "id INT")
+    for number in range(1, 6):
+        table.append({"id": [number]})
+    oracle.program("MaintenanceOracle", "consume", table.path, "java", 3)  # the first plan finds the start
+    assert table.maintenance.consumers() == {"java": 3}
+    table.snapshots.expire(retain_max=1, retain_min=1)
+    assert _ids(table) == [3, 4, 5]
+    ours = table.follow(consumer_id="ours", until="latest")
+    with oracle.batch() as batch:
+        batch.add("stream", tmp_path, "db.t", *_arguments({"consumer-id": "java"}))
+    assert [change.snapshot for change in table.follow(consumer_id="java", until=4)] == [3, 4]
+    assert table.maintenance.consumers() == {"java": 5, "java.kept": 4, "ours.kept": 5}
+    table.append({"id": [6]})
+    table.append({"id": [7]})
+    with oracle.batch() as batch:
+        goes_on = batch.add("stream", tmp_path, "db.t", *_arguments({"consumer-id": "java"}))
+    assert [*_java(goes_on)] == [5, 6, 7]
+    table.maintenance.reset_consumer("java", 8)  # it keeps nothing then
+    assert _first_after_java_expiry(oracle, table) == 5, "the state that the follower starts with"
+    assert next(change for change in ours if change.snapshot != 5).snapshot == 6
+    assert [change.snapshot for change in ours] == [7]
+    assert _first_after_java_expiry(oracle, table) == 7
+    found = sorted(oracle.program("MaintenanceOracle", "consumers", table.path))
+    assert found == ["java=8", "ours.kept=7", "ours=8"]
+
+
+def _first_after_java_expiry(oracle: Oracle, table: pp.Table) -> int:
+    warehouse = Path(table.path).parents[1]
+    with oracle.batch() as batch:
+        batch.expire(warehouse, "db.t", 1)
+    return _ids(table)[0]

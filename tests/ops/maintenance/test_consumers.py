@@ -65,6 +65,27 @@ def test_those_that_match_are_forgotten(table: pp.Table) -> None:
     assert names() == []
 
 
+def test_what_a_reader_kept_goes_with_it(table: pp.Table) -> None:
+    for forget in (
+        lambda: table.maintenance.reset_consumer("a"),
+        lambda: table.maintenance.clear_consumers("a"),
+        lambda: table.maintenance.clear_consumers(excluding="b"),
+    ):
+        for name in ("a", "b"):
+            table.maintenance.reset_consumer(name, 2)
+            table.maintenance.reset_consumer(f"{name}.kept", 1)
+        assert table.maintenance.consumers() == {"a": 2, "a.kept": 1, "b": 2, "b.kept": 1}
+        forget()
+        assert table.maintenance.consumers() == {"b": 2, "b.kept": 1}
+    table.maintenance.reset_consumer("b", 4)
+    assert table.maintenance.consumers() == {"b": 4}
+    table.maintenance.reset_consumer("b.kept", 3)
+    table.maintenance.clear_consumers("b", excluding=r"b\.kept")
+    assert table.maintenance.consumers() == {"b.kept": 3}
+    table.maintenance.reset_consumer("b")
+    assert table.maintenance.consumers() == {}
+
+
 @pytest.mark.parametrize("data", [b"", b"{}"])
 def test_a_damaged_position_is_set_or_forgotten(table: pp.Table, data: bytes) -> None:
     """It keeps snapshots from expiring, as nobody knows which one the reader needs."""
