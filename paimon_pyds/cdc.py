@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import pyarrow as pa
 
 from paimon_pyds.base.frames import rows_of
+from paimon_pyds.engine.execution.writing import is_merging
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.ops.cdc.convert import Converter, Tool, new_columns
+from paimon_pyds.ops.cdc.convert import Converter, Tool, message_columns
 from paimon_pyds.ops.cdc.messages import CdcOptions
+from paimon_pyds.ops.ddl.merge_schema import merge_named_types
 from paimon_pyds.table import Table
 
 if TYPE_CHECKING:
@@ -42,9 +44,10 @@ class CdcArguments(TypedDict, total=False):
     source: str | None
     """The table whose changes are taken: ``table``, ``database.table``, or ``database.schema.table``. When None,
     messages about a second table are refused."""
-    add_columns: bool
-    """Add columns to the table for fields that it lacks, before the rows are converted. All messages are read twice
-    then (by Spark: in a query of its own), those of Arrow into memory."""
+    add_columns: bool | None
+    """Add columns to the table for fields that it lacks, before the rows are converted, and widen types where its
+    option ``write.merge-schema.type-widening`` says so. When None: as its option ``write.merge-schema`` says. All
+    messages are read twice then (by Spark: in a query of its own), those of Arrow into memory."""
     unknown_fields: Literal["refuse", "ignore"]
     """How fields without a column are treated; refused by default."""
     missing_columns: Literal["refuse", "null"]
@@ -149,11 +152,14 @@ def _converted(
     if unknown:
         raise TypeError(f"{tool}() got an unexpected keyword argument {min(unknown)!r}")
     opened = table if isinstance(table, Table) else Table.open(table)
-    value, adds = given.pop("value", "value"), given.pop("add_columns", False)
+    value, adds = given.pop("value", "value"), given.pop("add_columns", None)
     kinds, carry = given.pop("rowkind_column", "rowkind"), tuple(given.pop("carry", ()))
     order_by = tuple(given.pop("order_by", ()))
     options = _options(opened, given)
-    if type(data).__module__.startswith("pyspark."):
+    of_spark = type(data).__module__.startswith("pyspark.")
+    if adds is None:
+        adds = is_merging(opened._store, None) and not (of_spark and data.isStreaming)
+    if of_spark:
         from paimon_pyds.spark.cdc import ChangesOfFrame
 
         if (adds or order_by) and data.isStreaming:
@@ -161,14 +167,15 @@ def _converted(
             raise OptionError(f"{name} is for DataFrames that end", hint="call it in the function of foreachBatch")
         frame = ChangesOfFrame(data, tool, value, options)
         if adds:
-            _add(opened, frame.new_columns(opened.schema.fields))
+            merge_named_types(opened._store, frame.columns(opened.schema.fields))
         return frame.converted(opened.schema.fields, kinds, carry, order_by)
     if order_by:
         raise OptionError("order_by is for DataFrames of Spark", hint="the rows of Arrow come in the order of the data")
     schema, batches = _messages(data, value, carry, opened.path)
     if adds:
         read = list(batches)
-        _add(opened, new_columns(tool, opened.schema.fields, options, (batch.column(0) for batch in read)))
+        columns = message_columns(tool, opened.schema.fields, options, (batch.column(0) for batch in read))
+        merge_named_types(opened._store, columns)
         batches = iter(read)
     converter = Converter(tool, opened.schema.fields, options, kinds, pa.schema([schema.field(n) for n in carry]))
     rows = (made for batch in batches for made in converter.convert(batch.column(0), batch.select(list(carry))))
@@ -186,11 +193,6 @@ def _options(table: Table, given: dict[str, Any]) -> CdcOptions:
         by_input = stored.get("changelog-producer") == "input"
         given["before_images"] = by_input or stored.get("merge-engine") == "aggregation"
     return CdcOptions(path=table.path, keys=tuple(table.primary_key), **given)
-
-
-def _add(table: Table, columns: Mapping[str, str]) -> None:
-    if columns:
-        table.alter(add_columns=columns)
 
 
 def _messages(data: Any, value: str, carry: Sequence[str], path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

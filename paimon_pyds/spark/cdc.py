@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from pyspark.sql import types
 from paimon_pyds.base.arrays import array
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.ops.cdc.convert import Converter, Tool, new_columns
+from paimon_pyds.ops.cdc.convert import Converter, Tool, message_columns
 from paimon_pyds.ops.cdc.messages import CdcOptions
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
@@ -40,25 +40,17 @@ class ChangesOfFrame:
         self._value = value
         self._options = options
 
-    def new_columns(self, fields: Sequence[DataField]) -> Mapping[str, str]:
-        """The columns that the messages have and a table of these lacks, and their types: a query of its own."""
+    def columns(self, fields: Sequence[DataField]) -> list[tuple[str, str]]:
+        """The columns that the messages bring into a table of these, with their types: a query of its own."""
         tool, options = self._tool, self._options
 
         def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            columns = new_columns(tool, fields, options, (batch.column(0) for batch in batches))
-            names = [array(list(texts), pa.string()) for texts in (columns.keys(), columns.values())]
+            columns = message_columns(tool, fields, options, (batch.column(0) for batch in batches))
+            names = [array([column[i] for column in columns], pa.string()) for i in (0, 1)]
             yield pa.RecordBatch.from_arrays(names, names=["name", "type"])
 
         rows = self._selected(()).mapInArrow(lambda b: clear_iterator(found(b)), "name string, type string")
-        types_: dict[str, str] = {}
-        for name, type_ in sorted((row["name"], row["type"]) for row in rows.collect()):
-            if types_.setdefault(name, type_) != type_:
-                raise SchemaError(
-                    f"the new column {name!r} would be {types_[name]} by some messages and {type_} by others",
-                    path=options.path,
-                    hint=f"add it with the type you want: table.alter(add_columns={{{name!r}: …}})",
-                )
-        return types_
+        return sorted({(row["name"], row["type"]) for row in rows.collect()})
 
     def converted(
         self, fields: Sequence[DataField], rowkind_column: str, carry: Sequence[str], order_by: Sequence[str]

@@ -16,7 +16,7 @@ from paimon_pyds.ops.cdc.canal import CanalMessages
 from paimon_pyds.ops.cdc.debezium import DebeziumMessages
 from paimon_pyds.ops.cdc.maxwell import MaxwellMessages
 from paimon_pyds.ops.cdc.messages import DELETE, UPDATE_BEFORE, CdcOptions, Changes
-from paimon_pyds.ops.cdc.new_columns import NewColumns
+from paimon_pyds.ops.cdc.new_columns import MessageColumns
 from paimon_pyds.ops.cdc.values import column
 
 
@@ -157,11 +157,12 @@ def message_texts(messages: pa.Array, first: int, options: CdcOptions) -> list[s
     return texts
 
 
-def new_columns(
+def message_columns(
     tool: Tool, fields: Sequence[DataField], options: CdcOptions, batches: Iterable[pa.Array]
-) -> Mapping[str, str]:
-    """The columns that messages have and a table lacks: their types, in Paimon's words, by their names."""
-    found, read = NewColumns(tool), 0
+) -> list[tuple[str, str]]:
+    """The columns that messages bring into a table of these fields, with their types in Paimon's words: new ones, and
+    others whose types the messages say."""
+    found, read = MessageColumns(tool), 0
     messages = _TOOLS[tool](replace(options, before_images=False))
     known = {field.name.casefold() for field in fields}
     for batch in batches:

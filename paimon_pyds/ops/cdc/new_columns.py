@@ -1,7 +1,7 @@
-"""Which types new columns get, of fields that a table does not have yet.
+"""Which types the fields of messages have: of those that a table does not have yet, and of those that may be wider now.
 
-Debezium's schemas and Canal's ``mysqlType`` say it; without them the values do, and numbers become the largest of their
-kind, as later ones may be larger.
+Debezium's schemas and Canal's ``mysqlType`` say it; without them the values do for new columns, and numbers become the
+largest of their kind, as later ones may be larger.
 """
 
 from __future__ import annotations
@@ -36,28 +36,30 @@ _UNSIGNED = {"TINYINT": "SMALLINT", "SMALLINT": "INT", "INT": "BIGINT", "BIGINT"
 _MYSQL = re.compile(r"(\w+)\s*(?:\(([^)]*)\))?(.*)", re.DOTALL)
 
 
-class NewColumns:
-    """Collects the fields that a table does not have."""
+class MessageColumns:
+    """Collects the fields of messages and their types."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
-        self._types: dict[str, str | None] = {}
+        self._said: dict[tuple[str, str], None] = {}
+        self._by_values: dict[str, str | None] = {}
 
     def look(self, changes: Changes, known: Collection[str]) -> None:
         """Look at the rows of some changes. ``known``: the names of the table's columns, folded."""
         for name in sorted(set[str]().union(*changes.rows)):
-            if name.casefold() in known:
-                continue
             said = changes.types.get(name)
             if said:
-                self._types[name] = by_schema(said) if self._tool == "debezium" else by_mysql(said)
-                continue
-            kinds = {type(row[name]) for row in changes.rows if row.get(name) is not None}
-            self._types[name] = _wider(self._types.get(name), _by_values(kinds))
+                self._said[name, by_schema(said) if self._tool == "debezium" else by_mysql(said)] = None
+            elif name.casefold() not in known:
+                kinds = {type(row[name]) for row in changes.rows if row.get(name) is not None}
+                self._by_values[name] = _wider(self._by_values.get(name), _by_values(kinds))
 
-    def types(self) -> Mapping[str, str]:
-        """Their types. Fields that are NULL in all rows wait until there is a value."""
-        return {name: type_ for name, type_ in self._types.items() if type_ is not None}
+    def types(self) -> list[tuple[str, str]]:
+        """Names and types; a name comes again with each type that is said of it. Fields that are NULL in all rows wait
+        until there is a value."""
+        said = {name for name, _ in self._said}
+        found = ((name, type_) for name, type_ in self._by_values.items() if name not in said)
+        return [*self._said, *((name, type_) for name, type_ in found if type_ is not None)]
 
 
 def _by_values(kinds: set[type]) -> str | None:

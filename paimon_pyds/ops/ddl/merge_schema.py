@@ -29,6 +29,7 @@ from paimon_pyds.base.types import (
     arrow_type,
     fields_named,
     from_arrow_schema,
+    parse_type,
 )
 from paimon_pyds.base.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.engine.execution.writing import MERGE_SCHEMA, is_merging
@@ -105,6 +106,14 @@ def merge_columns(
     return publish_schema(store, lambda old: _merged(old, schemas, options or {}, hidden)).fields
 
 
+def merge_named_types(store: TableStore, columns: Sequence[tuple[str, str]]) -> None:
+    """Bring columns into the table whose types somebody says, in Paimon's words: new ones are added, and others widen
+    where the table's options say so. A name may come with several types: a new column gets the one that holds all.
+    Raises SchemaError: none of them does, or as `publish_schema`."""
+    if columns:
+        publish_schema(store, lambda old: _with_named_types(old, columns))
+
+
 def _kinds(store: TableStore, options: Mapping[str, str] | None) -> str | None:
     """The column of rows that has their kinds, which is not stored."""
     return {**store.schema_read_last().options, **(options or {})}.get(ROW_KIND_COLUMN)
@@ -133,6 +142,18 @@ def _merged(
         merge = _Merge.of(old, options, editor, pandas=origin_of(schema) == PANDAS)
         for name, type_ in _types_of(schema, editor.fields, hidden):
             merge.column(name, type_)
+    return next_schema(old, old, editor)
+
+
+def _with_named_types(old: TableSchema, columns: Sequence[tuple[str, str]]) -> TableSchema | None:
+    editor = ColumnEditor(old, TableOptions(old.options))
+    merge = _Merge.of(old, {OPTIONS[2]: "false"}, editor, pandas=False)
+    for name, text in columns:
+        type_ = parse_type(text)
+        if fields_named(name, old.fields):
+            merge.column(name, type_)
+        else:
+            merge.new_column(name, type_)
     return next_schema(old, old, editor)
 
 
@@ -185,6 +206,22 @@ class _Merge:
         if len(known) > 1 or own.name in (*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys):
             return
         fields[fields.index(own)] = replace(own, type=self._type(own.type, type_))
+
+    def new_column(self, name: str, type_: DataType) -> None:
+        """Bring in a column that no file has: of its types, the one that holds the values of all."""
+        fields, always = self.editor.fields, replace(self, widens=True, casts=False)
+        known = fields_named(name, fields)
+        if not known:
+            self.column(name, type_)
+            return
+        own, type_ = known[0], type_.with_nullable(True)
+        if always._type(own.type, type_) == type_:
+            fields[fields.index(own)] = replace(own, type=type_)
+        elif always._type(type_, own.type) != own.type:
+            raise SchemaError(
+                f"the new column {name!r} would be {own.type} by some of the data and {type_} by other",
+                hint=f"add it with the type you want: table.alter(add_columns={{{name!r}: …}})",
+            )
 
     def _type(self, old: DataType, new: DataType) -> DataType:
         match old, new:

@@ -13,6 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError
+from paimon_pyds.metadata.store import TableStore
 
 from .messages import ORDERS, envelope, lines, with_schema
 
@@ -371,6 +372,54 @@ def test_new_columns_get_the_types_of_the_source(tmp_path: Path) -> None:
     table.append(pp.cdc.maxwell(lines("maxwell.jsonl"), table, add_columns=True), rowkind_column="rowkind")
     types = {f.name: str(f.type) for f in table.schema.fields}
     assert (types["price"], types["customer"], types["note"]) == ("DOUBLE", "STRING", "STRING")
+
+
+def _typed(number: int, type_: str, **values: Any) -> str:
+    fields = [{"field": "id", "type": "int32"}, *({"field": name, "type": type_} for name in values)]
+    return with_schema("c", fields, None, {"id": number, **values})
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_columns_come_and_widen_as_those_of_a_write(tmp_path: Path, order: int) -> None:
+    table = one(tmp_path, "id INT, n INT")
+    messages = [_typed(1, "int32", N=1, m=5), _typed(2, "int64", N=2**40, m=2**40)][::order]
+    with pytest.raises(SchemaError, match="1099511627776 does not fit INT"):
+        pp.cdc.debezium(messages, table, add_columns=True).read_all()
+    types = {field.name: str(field.type) for field in table.schema.fields}
+    assert (types["n"], types["m"]) == ("INT", "BIGINT"), "a new column holds all that comes with it"
+    table.alter({"write.merge-schema": "true", "write.merge-schema.type-widening": "true"})
+    rows = pp.cdc.debezium([*messages, _typed(3, "int16", n=3, m=3, k=7)], table, missing_columns="null")
+    table.append(rows, rowkind_column="rowkind")
+    assert {field.name: str(field.type) for field in table.schema.fields}.items() >= {
+        "n": "BIGINT", "m": "BIGINT", "k": "SMALLINT",
+    }.items()  # fmt: skip
+    assert sorted(table.to_arrow()["n"].to_pylist()) == [1, 3, 2**40]
+
+
+def test_types_of_which_none_holds_all_are_refused(tmp_path: Path) -> None:
+    table = one(tmp_path, "id INT")
+    messages = [_typed(1, "int32", m=1), _typed(2, "string", m="x")]
+    with pytest.raises(SchemaError, match="the new column 'm' would be INT by some of the data and STRING by other"):
+        pp.cdc.debezium(messages, table, add_columns=True)
+    table.alter(add_columns={"m": "STRING"})
+    rows = pp.cdc.debezium(messages, table, add_columns=True).read_all()
+    assert rows["m"].to_pylist() == ["1", "x"]
+
+
+def test_a_column_that_somebody_else_adds_meanwhile_is_there_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = one(tmp_path, "id INT")
+    create = TableStore.try_create_schema
+
+    def late(store: TableStore, schema: Any) -> bool:
+        monkeypatch.setattr(TableStore, "try_create_schema", create)
+        pp.Table.open(table.path).alter(add_columns={"m": "INT"})
+        return create(store, schema)
+
+    monkeypatch.setattr(TableStore, "try_create_schema", late)
+    table.append(pp.cdc.debezium([_typed(1, "int32", m=1)], table, add_columns=True), rowkind_column="rowkind")
+    assert table.to_arrow().to_pylist() == [{"id": 1, "m": 1}]
 
 
 def test_the_schema_of_messages_may_change_between_them(tmp_path: Path) -> None:
