@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from paimon_pyds.engine.write.conform import Conformer
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.format.threads import in_order
 from paimon_pyds.keys.bucket import bucket_of
+from paimon_pyds.keys.merge.equal_values import Codes
 from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.grouped_rows import Positions
 from paimon_pyds.keys.merge.key_set import KeySet, one_of
@@ -194,11 +195,11 @@ def _reads(
     spec: ReadSpec, keys: SortedKeys, files: Sequence[PlannedFile]
 ) -> Iterator[Generator[pa.RecordBatch, None, None]]:
     """The rows of the sections that may have some of the keys; many small ones are read together."""
-    small: list[tuple[list[PlannedFile], SortedKeys]] = []
+    small: list[tuple[list[PlannedFile], Positions]] = []
     plain = not is_clustered(keys.schema) and all(field.type.kind is not Kind.CHAR for field in keys.fields)
     for section, here in keys.by_section(files):
         if not (plain and is_small(spec, section)):
-            yield _rows_of(spec, section, here)
+            yield _rows_of(spec, section, keys.taken(here))
             continue
         small.append((section, here))
         if len(small) == MOST_TOGETHER:
@@ -207,14 +208,15 @@ def _reads(
     if len(small) >= LEAST_TOGETHER:
         yield _rows_of_small(spec, [files for files, _ in small], keys)
     else:
-        yield from (_rows_of(spec, section, here) for section, here in small)
+        yield from (_rows_of(spec, section, keys.taken(here)) for section, here in small)
 
 
 def _rows_of_small(
     spec: ReadSpec, found: Sequence[Sequence[PlannedFile]], keys: SortedKeys
 ) -> Generator[pa.RecordBatch, None, None]:
     """The rows of small sections that have one of some keys: all are read, which takes less than looking for some."""
-    for batch in read_split(Split.of(spec, [file for section in found for file in section]), _BATCH_ROWS):
+    split = Split.of(spec, [file for section in found for file in section])
+    for batch in read_split(split, _BATCH_ROWS, together=len(found)):
         positions, _ = matching(keys.fields, keys.rows, batch)
         if len(positions):
             yield pc.take(batch, from_numpy(positions))
@@ -283,21 +285,24 @@ class SortedKeys:
         pairs = zip(self.fields, self.rows.columns, strict=True)
         return make_and(*(_one_of(field, pc.unique(column)) for field, column in pairs))
 
-    def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], SortedKeys]]:
-        """The sections that may have some of the keys, each with these; files of a section are in one bucket."""
-        in_buckets: dict[tuple[PartitionBucket, int], list[list[PlannedFile]]] = {}
-        for section in sections(files):
-            in_buckets.setdefault((section[0].bucket_id, section[0].total_buckets), []).append(section)
+    def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], Positions]]:
+        """The sections that may have some of the keys, each with the numbers of these; files of a section are in one
+        bucket."""
+        found = list(sections(files))
+        in_buckets: dict[tuple[PartitionBucket, int], list[int]] = {}
+        for number, section in enumerate(found):
+            in_buckets.setdefault((section[0].bucket_id, section[0].total_buckets), []).append(number)
         places = self._by_partition({id_.partition for id_, _ in in_buckets})
-        buckets, has_ranges = {total: self._buckets(total) for _, total in in_buckets}, self._has_ranges
-        for (id_, total), of_bucket in in_buckets.items():
+        buckets = {total: self._buckets(total) for total in {total for _, total in in_buckets}}
+        ranges = self._ranges(found) if found and self._has_ranges else None
+        for (id_, total), numbers in in_buckets.items():
             here, of_keys = places[id_.partition], buckets[total]
             if of_keys is not None:
                 here = here[of_keys[here] == id_.bucket]
             if not len(here):
                 continue
-            keys = self._taken(here)
-            yield from keys._by_range(of_bucket) if has_ranges else ((section, keys) for section in of_bucket)
+            parts = [here] * len(numbers) if ranges is None else ranges.parts(here, numbers)
+            yield from ((found[number], part) for number, part in zip(numbers, parts, strict=True) if len(part))
 
     def _by_partition(self, partitions: Iterable[bytes]) -> Mapping[bytes, Positions]:
         """For each of some partitions the keys that can only be there, by their numbers."""
@@ -315,7 +320,8 @@ class SortedKeys:
         ends = (np.searchsorted(of_keys[order], of_partitions, side).tolist() for side in ("left", "right"))
         return {partition: order[start:stop] for partition, start, stop in zip(partitions, *ends, strict=True)}
 
-    def _taken(self, positions: Any) -> SortedKeys:
+    def taken(self, positions: Positions) -> SortedKeys:
+        """The keys of these numbers."""
         return replace(self, rows=self.rows.take(from_numpy(positions)))
 
     def _buckets(self, total: int) -> Any:
@@ -327,17 +333,6 @@ class SortedKeys:
         function = TableOptions(self.schema.options).get("bucket-function.type")
         return bucket_of(columns, [field.type for field in fields], total, function)
 
-    def _by_range(self, of_bucket: list[list[PlannedFile]]) -> Iterator[tuple[list[PlannedFile], SortedKeys]]:
-        """Sections with the keys between the least and the greatest key of each."""
-        ranges = self._ranges(of_bucket)
-        if ranges is None:
-            yield from ((section, self) for section in of_bucket)
-            return
-        order, starts, stops = ranges
-        for section, start, stop in zip(of_bucket, starts.tolist(), stops.tolist(), strict=True):
-            if start < stop:
-                yield section, self._taken(np.sort(order[start:stop]))
-
     @cached_property
     def _has_ranges(self) -> bool:
         """Whether ranges of files can be compared with keys. They can't where CHAR values may have blanks at their end,
@@ -347,13 +342,10 @@ class SortedKeys:
             return False
         return not self.schema.id or all(hashes_alike(fields, old) for old in self.schemas())
 
-    def _ranges(self, of_bucket: list[list[PlannedFile]]) -> Any:
-        """Keys in the order of files, and of each section the places of the first and after the last that it may hold.
-
-        None where an end of a range does not fit Arrow's types.
-        """
+    def _ranges(self, found: Sequence[Sequence[PlannedFile]]) -> _Ranges | None:
+        """Of sections; None where an end of a range does not fit Arrow's types."""
         fields = [self.schema.field(name) for name in self.schema.trimmed_primary_keys]
-        runs = [[file.run.key_range for file in section if file.run is not None] for section in of_bucket]
+        runs = [[file.run.key_range for file in section if file.run is not None] for section in found]
         ends = array([key_range[end] for end in (0, 1) for run in runs for key_range in run], pa.binary())
         types = [field.type for field in fields]
         decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]
@@ -362,8 +354,21 @@ class SortedKeys:
         pairs = zip(decoded, (self.rows.column(field.name) for field in fields), strict=True)
         codes = order_codes([pa.concat_arrays([end.values.cast(key.type), key]) for end, key in pairs])
         least, greatest = np.split(codes[: len(ends)], 2)
-        own = codes[len(ends) :]
-        order = np.argsort(own, kind="stable")
         firsts = np.cumsum([0, *map(len, runs)])[:-1]
-        low, high = np.minimum.reduceat(least, firsts), np.maximum.reduceat(greatest, firsts)
-        return order, np.searchsorted(own[order], low, "left"), np.searchsorted(own[order], high, "right")
+        return _Ranges(codes[len(ends) :], np.minimum.reduceat(least, firsts), np.maximum.reduceat(greatest, firsts))
+
+
+class _Ranges(NamedTuple):
+    """Codes of keys, in the order of files, and of the least and the greatest key of each section."""
+
+    keys: Codes
+    least: Codes
+    greatest: Codes
+
+    def parts(self, keys: Positions, numbers: Sequence[int]) -> list[Positions]:
+        """Those of some keys, by their numbers in ascending order, that each of these sections may hold."""
+        order = keys[np.argsort(self.keys[keys], kind="stable")]
+        own = self.keys[order]
+        starts = np.searchsorted(own, self.least[numbers], "left").tolist()
+        stops = np.searchsorted(own, self.greatest[numbers], "right").tolist()
+        return [np.sort(order[start:stop]) for start, stop in zip(starts, stops, strict=True)]

@@ -40,13 +40,15 @@ def read_split(
     *,
     limit: int | None = None,
     on_file: Callable[[FileTrace], None] | None = None,
+    together: int = 1,
 ) -> Iterator[pa.RecordBatch]:
     """The split's surviving rows, with the schema `result_schema(split.spec)`.
 
-    ``limit``: rows to stop after. ``on_file``: called with the trace of each file when it is done.
+    ``limit``: rows to stop after. ``on_file``: called with the trace of each file when it is done. ``together``: small
+    sections that are read together at first.
     """
     left = limit
-    for part in _parts(split.spec, split.files):
+    for part in _parts(split.spec, split.files, together):
         for section in chain(part.done, part.sections):
             for batch in section.rows(batch_rows, left):
                 if left is not None:
@@ -118,9 +120,9 @@ def _section(spec: ReadSpec, files: Sequence[PlannedFile]) -> _Section:
     return _Section(spec, files, [FileTrace(file.path, file.row_count) for file in files])
 
 
-def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
+def _parts(spec: ReadSpec, files: Sequence[PlannedFile], together: int = 1) -> Iterator[_Part]:
     """The sections of some files: on local disks all, of a store as many as have their indexes evaluated at once."""
-    found = (_section(spec, section) for section in joined_files(spec, sections(files)))
+    found = (_section(spec, section) for section in joined_files(spec, sections(files), together))
     at_once = requests_at_once(spec.io) if spec.use_index else 0
     if not at_once or all(file.index_path is None for file in files):
         yield _Part(found)
