@@ -104,7 +104,7 @@ class SortedRun:
 
     Attributes:
         level: 0 for files as writers leave them, then higher as they are compacted.
-        key_range: the least and the greatest key, as BinaryRows.
+        key_range: the least and the greatest key, as BinaryRows; None for a file that is not sorted by key.
         merged: other files of its section may hold newer versions of its rows, or it holds rows that delete others:
             its rows are merged when they are read.
         section: numbers the sections of a bucket; no key is in two of them.
@@ -113,7 +113,7 @@ class SortedRun:
     """
 
     level: int
-    key_range: tuple[bytes, bytes]
+    key_range: tuple[bytes, bytes] | None
     merged: bool
     section: int = 0
     sequence_range: tuple[int, int] | None = None

@@ -96,6 +96,11 @@ class Engine:
     def has_vectors(self) -> bool:
         return self.options.get("deletion-vectors.enabled") == "true"
 
+    @property
+    def clusters(self) -> bool:
+        """Whether files above level 0 are not sorted by key."""
+        return self.options.get("pk-clustering-override") == "true"
+
     def keeps(self, row: Row) -> bool:
         """Whether a writer takes a row at all."""
         if self.options.get("ignore-delete") == "true":
@@ -121,6 +126,7 @@ _SUMS = {
 }  # fmt: skip
 _VECTORS = {"deletion-vectors.enabled": "true"}
 _FIRST_ROW = {"merge-engine": "first-row"}
+_CLUSTERED = {"pk-clustering-override": "true", "clustering.columns": "b,s"}
 _ADDS = (0, 0, 2)
 
 
@@ -184,5 +190,11 @@ MODELED: dict[str, Engine] = {
     ),
     "vectors_partial": Engine({**_VECTORS, **_REMOVING}, _removing),
     "vectors_sums": Engine({**_VECTORS, **_SUMS}, _sums, kinds=_ADDS),
+    "clustered": Engine({**_VECTORS, **_CLUSTERED}, _newest()),
+    "clustered_ignoring": Engine({**_VECTORS, **_CLUSTERED, "ignore-delete": "true"}, _newest(True)),
+    "clustered_first": Engine({**_FIRST_ROW, **_CLUSTERED}, lambda _: first_row(False), kinds=_ADDS),
+    "clustered_first_vectors": Engine(
+        {**_FIRST_ROW, **_CLUSTERED, **_VECTORS, "ignore-delete": "true"}, lambda _: first_row(True)
+    ),
 }  # fmt: skip
 """Engines of tables with the value columns a, b, s, l and maybe more."""

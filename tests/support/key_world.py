@@ -151,7 +151,7 @@ class KeyWorld(World):
         elif len(keys) > 1 and self.random.random() < 0.3:
             options["bucket-key"] = self.pick(keys).name
         options |= {key: self.pick(_LAYOUT[key]) for key in _LAYOUT if self.random.random() < 0.25}
-        if self.engine.hides_level_0 and options.get("changelog-producer") != "lookup":
+        if self.engine.hides_level_0 and (options.get("changelog-producer") != "lookup" or self.engine.clusters):
             options.pop("changelog-producer", None)
         if self.format == "avro" and self.random.random() < 0.5:
             options |= {"file.format": "parquet", "file.format.per.level": self.pick(["0:avro", "5:avro"])}

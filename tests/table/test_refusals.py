@@ -19,7 +19,7 @@ from paimon_pyds.format import by_path
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage.hdfs import HdfsFileIO
 from support.chains import chain_table
-from support.clustered import clustered_table, edit_newest_entry
+from support.clustered import edit_newest_entry
 
 COLUMNS = "id INT NOT NULL, v INT"
 ROW = [{"id": 1, "v": 2}]
@@ -103,10 +103,6 @@ def _two_branches(path: Path) -> pp.Table:
     return pp.Table.open(table.path)
 
 
-def _clustered(path: Path) -> pp.Table:
-    return clustered_table(path / "t", COLUMNS, "id", "v", [{"id": [1], "v": [2]}, {"id": [2], "v": [1]}])
-
-
 def _updated(path: Path) -> pp.Table:
     table = _made(**{key.replace(".", "__").replace("-", "_"): value for key, value in EVOLUTION.items()})(path)
     table.append([{"id": 3, "v": 4}, {"id": 4, "v": 4}])
@@ -137,8 +133,6 @@ CASES = [
     Case("snapshot-ordering", "read", _unnamed_file, _read, "new tables"),
     Case("snapshot-ordering", "write", _made(key="id", rows=False, bucket="-2", sequence__snapshot_ordering="true",
          write_only="true"), _append, "bucket=-1"),
-    Case("clustering-override", "read", _clustered, _diff, "read both states"),
-    Case("clustering-override", "write", _clustered, _append, "Java Paimon"),
     Case("key-indexes", "write", _set(key="id", pk_btree__index__columns="v"), _append, "Java Paimon"),
     Case("branches-of-partitions", "read", _two_branches, lambda t: t.scan(options={"incremental-between": "0,1"})
          .to_arrow(), "read one branch alone"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_ACTIONS = {Scope.READ: "reading", Scope.WRITE: "writing", Scope.APPEND: "appending", Scope.MERGE: "merging"}
+_ACTIONS = {Scope.READ: "reading", Scope.WRITE: "writing", Scope.APPEND: "appending"}
 
 
 def describe_options(schema: SchemaLike) -> pa.Table:

@@ -103,9 +103,9 @@ _UNMERGED = (
         status=Status.HONOURED, primary_key_only=True, immutable=True,
     ),
     Option(
-        key="pk-clustering-override", kind=_B, default="false", doc="files sorted by other columns than the key",
-        status=Status.REFUSED, scope=Scope.MERGE, primary_key_only=True, immutable=True,
-        why="merges need files that are sorted by key", remedy="write and compact this table with Java Paimon",
+        key="pk-clustering-override", kind=_B, default="false",
+        doc="compacted files are sorted by clustering.columns, and not by the key", status=Status.HONOURED,
+        primary_key_only=True, immutable=True,
     ),
 )  # fmt: skip
 

@@ -168,13 +168,11 @@ class Status(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """What a refused value makes impossible: reading (and with it writing), writing, or only appending rows; or merging
-    versions of keys, without which no row is written, and none is read where versions meet."""
+    """What a refused value makes impossible: reading (and with it writing), writing, or only appending rows."""
 
     READ = "read"
     WRITE = "write"
     APPEND = "append"
-    MERGE = "merge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -264,11 +264,6 @@ def check_appendable(options: Mapping[str, str]) -> None:
     _check(options, (Scope.APPEND,), "appended to")
 
 
-def check_mergeable(options: Mapping[str, str]) -> None:
-    """Raises UnsupportedError if the versions of a key can't be merged as these options require."""
-    _check(options, (Scope.MERGE,), "merged")
-
-
 def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
     """Also what else of a primary key can't be written."""
     bucket = options.get("bucket")

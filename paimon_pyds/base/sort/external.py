@@ -119,6 +119,11 @@ class RowSorter:
             yield whole.take(order.slice(start, batch_rows))
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of rows in memory."""
+        return self._size
+
+    @property
     def spilled_bytes(self) -> int:
         """Bytes on the local disk."""
         return 0 if self._runs is None else self._runs.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,16 +12,25 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import from_numpy, pc
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.zones import clock_now_ms
-from paimon_pyds.engine.compact.append_plan import Group, Plan, vectors_of
+from paimon_pyds.engine.compact.append_plan import Group, Plan, Vector, vectors_of
 from paimon_pyds.engine.compact.buckets_to_compact import level_files, live_in_buckets, places
+from paimon_pyds.engine.compact.clustered_plan import cluster_ranges, clustered_steps
 from paimon_pyds.engine.compact.expired_rows import have_expired
 from paimon_pyds.engine.compact.options import CompactOptions
-from paimon_pyds.engine.compact.universal import LevelFile, UniversalRules, pick, pick_full, sorted_runs, steps_of
+from paimon_pyds.engine.compact.universal import (
+    LevelFile,
+    RewritePlan,
+    UniversalRules,
+    pick,
+    pick_full,
+    sorted_runs,
+    steps_of,
+)
 from paimon_pyds.engine.execution.live_files import live_in
 from paimon_pyds.engine.execution.writing import write_context
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.keys.merge.engine_options import check_levels
-from paimon_pyds.keys.merge.files_to_merge import key_ranks
+from paimon_pyds.keys.merge.files_to_merge import is_clustered, key_ranks
 from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -53,18 +62,27 @@ def plan_key_compaction(
         entries = live_in_buckets(store, schema, snapshot, buckets)
     vectors = vectors_of(store, schema, snapshot)
     expired = have_expired(entries, store, schema, context.options, time.time())
-    losing = {*vectors, *entries["file_name"].filter(from_numpy(expired)).to_pylist()}
+    losing = set(entries["file_name"].filter(from_numpy(expired)).to_pylist())
     groups = []
-    for (partition, bucket, total), files in files_by_bucket(entries, schema, losing).items():
+    for (partition, bucket, total), files in files_by_bucket(store, schema, entries, vectors, losing).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
-        runs = sorted_runs(files)
-        unit = pick_full(runs, rules) if request.full else pick(runs, rules, clock_now_ms())
-        steps = None if unit is None else steps_of(unit, runs, rules)
+        if is_clustered(schema):
+            share = float(context.options.get("compaction.delete-ratio-threshold"))
+            steps = clustered_steps(files, rules, full=request.full, deleted_share=share)
+        else:
+            steps = _steps(files, rules, full=request.full)
         if steps is None or not steps.files:
             continue
         groups.append(Group.of_steps((partition, bucket, total), steps))
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
+
+
+def _steps(files: Sequence[LevelFile], rules: UniversalRules, *, full: bool) -> RewritePlan | None:
+    """How the files of a bucket that are sorted by key are rewritten; None if they stay."""
+    runs = sorted_runs(files)
+    unit = pick_full(runs, rules) if full else pick(runs, rules, clock_now_ms())
+    return None if unit is None else steps_of(unit, runs, rules)
 
 
 def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
@@ -84,18 +102,27 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
 
 
 def files_by_bucket(
-    entries: pa.RecordBatch, schema: TableSchema, losing: Collection[str]
+    store: TableStore,
+    schema: TableSchema,
+    entries: pa.RecordBatch,
+    vectors: Mapping[str, Vector],
+    losing: Collection[str] = (),
 ) -> dict[tuple[bytes, int, int], list[LevelFile]]:
-    """Live files by partition, bucket and number of buckets; ``losing``: the names of those that rows go from.
-    Raises UnsupportedError: keys whose order is not known here."""
+    """Live files by partition, bucket and number of buckets, with the ranges of the columns that sort them.
+
+    ``vectors``: by the names of files. ``losing``: the names of other files that rows go from.
+    Raises UnsupportedError: keys whose order is not known here.
+    """
     found: dict[tuple[bytes, int, int], list[LevelFile]] = {}
     if not entries.num_rows:
         return found
-    ranks = key_ranks(entries, schema)
+    ranks = cluster_ranges(entries, schema, store) if is_clustered(schema) else key_ranks(entries, schema)
     if ranks is None:
         raise UnsupportedError("keys that Arrow can't hold can't be sorted", hint=_IN_JAVA)
-    for at, (key, file) in enumerate(zip(places(entries), level_files(entries, losing), strict=True)):
-        ranged = replace(file, at=at, key_range=(int(ranks[0, at]), int(ranks[1, at])))
+    names = entries["file_name"].to_pylist()
+    for at, (key, file) in enumerate(zip(places(entries), level_files(entries, {*vectors, *losing}), strict=True)):
+        deleted = vectors[names[at]].file.cardinality if names[at] in vectors else None
+        ranged = replace(file, at=at, key_range=(int(ranks[0, at]), int(ranks[1, at])), deleted=deleted or 0)
         found.setdefault(key, []).append(ranged)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import field, replace
 
@@ -20,14 +20,16 @@ from paimon_pyds.engine.compact.append_plan import Plan
 from paimon_pyds.engine.compact.expired_rows import not_expired
 from paimon_pyds.engine.compact.task import CompactResult, group_files, read_spec
 from paimon_pyds.engine.read.candidate_keys import read_wanted
-from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, ROW_INDEX
+from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, ROW_INDEX, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.merged_files import read_versions, read_windows
 from paimon_pyds.engine.write import WriteContext
+from paimon_pyds.engine.write.clustered_run import ClusteredRunWriter
 from paimon_pyds.engine.write.key_files import SortedRunWriter
-from paimon_pyds.engine.write.rolling import WriterThreads
+from paimon_pyds.engine.write.rolling import FilesWriter, WriterThreads
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.keys.merge.changelog import Changelog
+from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.filter import MergeFilter
 from paimon_pyds.keys.merge.key_set import KeySet
 from paimon_pyds.keys.merge.key_values import (
@@ -47,6 +49,8 @@ from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 
 _Sections = tuple[tuple[PlannedFile, ...], ...]
+LOOKED_UP_BYTES = 64 << 20
+"""Bytes of rows whose keys are looked up together in files that are not sorted by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,11 @@ class MergeTask:
     drop_deletes: bool
     looked_up: OlderRows | None = None
     changelog: Changelog | None = None
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's."""
+        return self.context.schema
 
     def rewritten(self) -> list[PlannedFile]:
         """The files that are read and written again."""
@@ -120,18 +129,15 @@ def merge_one(task: MergeTask) -> CompactResult:
         UnsupportedError: rows are deleted that the merge engine can't delete.
     """
     threads = WriterThreads()
-    writer, log = (
-        SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level, changelog=changelog)
-        for changelog in (False, True)
-    )
+    writer = run_writer(task.context, task.bucket.directory, threads, task.level)
+    log = SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level, changelog=True)
     others: list[SortedRunWriter] = []
     try:
-        for sections in task.rewrites:
-            for rows, changes in merged_rows(task.of(sections), sections):
+        if is_clustered(task.schema):
+            for rows in clustered_rows(task):
                 writer.write(rows)
-                _log(log, changes)
-            writer.roll()
-            log.roll()
+        else:
+            _write_runs(task, writer, log)
         for file in task.upgrades:
             _upgrade(task.of(((file,),)), file, log)
         outdated = {} if task.looked_up is None else task.looked_up.outdated_files
@@ -155,7 +161,73 @@ def merge_one(task: MergeTask) -> CompactResult:
     result = CompactResult(task.number, bucket, rows_written, older=tuple(outdated))
     if task.looked_up is None or not task.looked_up.vectors_hide:
         return result
-    return replace(result, replaced=task.looked_up.positions)
+    stay = {file.name for file in task.looked_up.files}
+    return replace(result, replaced={name: rows for name, rows in task.looked_up.positions.items() if name in stay})
+
+
+def run_writer(context: WriteContext, directory: str, threads: WriterThreads, level: int) -> FilesWriter:
+    """What writes merged rows to a level above 0."""
+    if is_clustered(context.schema):
+        return ClusteredRunWriter(context, directory, threads)
+    return SortedRunWriter(context, directory, threads, level=level)
+
+
+def _write_runs(task: MergeTask, writer: FilesWriter, log: SortedRunWriter) -> None:
+    """Write each rewrite of a task as a sorted run."""
+    for sections in task.rewrites:
+        for rows, changes in merged_rows(task.of(sections), sections):
+            writer.write(rows)
+            _log(log, changes)
+        writer.roll()
+        log.roll()
+
+
+def clustered_rows(task: MergeTask) -> Iterator[pa.RecordBatch]:
+    """The live rows of the files that are rewritten where other columns than the key sort them, in any order: those of
+    level 0, merged, then those of the others without the rows that the first ones replace."""
+    assert task.looked_up is not None
+    assert task.spec.merging is not None
+    files = task.rewritten()
+    above = [file for file in files if file.run is not None and file.run.level]
+    older = replace(task.looked_up, files=(*task.looked_up.files, *above))
+    fresh = tuple(file for file in files if file not in above)
+    if fresh:
+        merger = RowMerger(task.spec.merging.schema, keeps_single=False)
+        names = [field.name for field in (*task.spec.fields, *KEY_VALUE_FIELDS)]
+        with closing(read_windows(task.spec, fresh)) as found:
+            for window in _joined(found, LOOKED_UP_BYTES):
+                yield without_deletes(merger.merge(older.added_to(window), names))
+    for file in above:
+        replaced = older.positions.get(file.name, BitMap()) if older.vectors_hide else BitMap()
+        yield from _without(task.spec, file, replaced)
+
+
+def _joined(windows: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """Windows of at least about ``size`` bytes, but for the last one: for each one all files are looked through."""
+    held: list[pa.RecordBatch] = []
+    for window in windows:
+        held.append(window)
+        if sum(batch.nbytes for batch in held) >= size:
+            yield one_batch(pa.Table.from_batches(held))
+            held = []
+    if held:
+        yield one_batch(pa.Table.from_batches(held))
+
+
+def _without(spec: ReadSpec, file: PlannedFile, replaced: BitMap) -> Iterator[pa.RecordBatch]:
+    """The live rows of a file but for those at some positions, with the columns that files of a table with a primary
+    key have."""
+    reading = replace(
+        spec,
+        schemas=with_key_values(spec.schemas),
+        fields=(*spec.fields, *KEY_VALUE_FIELDS),
+        metadata_columns=(ROW_INDEX,),
+        merging=None,
+    )
+    gone = np.asarray(replaced.to_array(), np.int64)
+    for rows in read_file(reading, file._replace(run=None)):
+        kept = ~np.isin(to_numpy(rows.column(ROW_INDEX)), gone)
+        yield without_deletes(rows.filter(from_numpy(kept)))
 
 
 def merged_rows(task: MergeTask, sections: _Sections) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
@@ -284,7 +356,7 @@ class OlderRows:
     @property
     def vectors_hide(self) -> bool:
         """Whether deletion vectors hide older rows of keys that have newer ones."""
-        return self._older_versions.hidden
+        return self._older_versions.hidden and not self._older_versions.first_counts
 
     @cached_property
     def _stays(self) -> Predicate:

@@ -34,6 +34,7 @@ class LevelFile:
         created: milliseconds.
         has_deletes: some of its rows delete others, or may.
         loses_rows: some of its rows are deleted by a deletion vector, or have expired.
+        deleted: how many a deletion vector deletes, as far as that is known.
     """
 
     at: int
@@ -45,6 +46,7 @@ class LevelFile:
     created: int = 0
     has_deletes: bool = False
     loses_rows: bool = False
+    deleted: int = 0
 
 
 Run = tuple[LevelFile, ...]
@@ -108,7 +110,8 @@ class UniversalRules:
             size_amplification=int(options.get("compaction.max-size-amplification-percent")),
             size_ratio=int(options.get("compaction.size-ratio")) + _offpeak_ratio(options, hour),
             lift_level_0=bool(
-                _lifts_by_look_up(options) if older.looked_up else options.get("compaction.force-up-level-0")
+                options.get("pk-clustering-override")
+                or (_lifts_by_look_up(options) if older.looked_up else options.get("compaction.force-up-level-0"))
             ),
             rewrite_lifted=older.change_lifted_rows,
             rewrite_deletes=older.change_lifted_deletes,

@@ -345,7 +345,10 @@ class SortedKeys:
     def _ranges(self, found: Sequence[Sequence[PlannedFile]]) -> _Ranges | None:
         """Of sections; None where an end of a range does not fit Arrow's types."""
         fields = [self.schema.field(name) for name in self.schema.trimmed_primary_keys]
-        runs = [[file.run.key_range for file in section if file.run is not None] for section in found]
+        runs = [
+            [file.run.key_range for file in section if file.run is not None and file.run.key_range is not None]
+            for section in found
+        ]
         ends = array([key_range[end] for end in (0, 1) for run in runs for key_range in run], pa.binary())
         types = [field.type for field in fields]
         decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]

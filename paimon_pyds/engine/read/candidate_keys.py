@@ -258,8 +258,11 @@ def read_wanted(
 
 
 def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:
-    """The keys in the range of a file's keys, by the first column; all keys if the file's had other types."""
+    """The keys in the range of a file's keys, by the first column; all keys if the file's had other types, or don't
+    sort it."""
     assert file.run is not None
+    if file.run.key_range is None:
+        return keys
     held = {field.id: field.type.with_nullable(True) for field in spec.schemas[file.schema_id]}
     if any(held.get(field.id) != field.type.with_nullable(True) for field in keys.fields):
         return keys

@@ -19,6 +19,8 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import from_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.sort.external import RowSorter, SortSpec
+from paimon_pyds.base.sort.keys import SortKeys
 from paimon_pyds.base.sort.spill import spill_codec
 from paimon_pyds.engine.read.candidate_keys import KeySearch, changed_keys, read_wanted
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, metadata_column, read_file
@@ -28,6 +30,7 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.changed_rows import changed_rows, updated_rows
 from paimon_pyds.keys.merge.files_to_merge import OLDER, is_clustered
+from paimon_pyds.keys.merge.filter import MergeFilter
 from paimon_pyds.keys.merge.key_set import KeySet
 from paimon_pyds.keys.merge.key_values import (
     KEY_VALUE_FIELDS,
@@ -226,13 +229,19 @@ class Section:
 
     @cached_property
     def is_alone(self) -> bool:
-        """Whether the file is not sorted by key, and has the only versions of its rows that are not deleted."""
-        return is_clustered(self.merging.schema)
+        """Whether it is one file with the only versions of its rows that are not deleted, which keys need not sort."""
+        one = len(self.files) == 1 and self.merging.gives == "rows" and not (self.numbered or self.levels)
+        return one and is_clustered(self.merging.schema)
+
+    @cached_property
+    def filter(self) -> MergeFilter:
+        """The filter in its two parts; all of it acts on a file that is alone as it is read."""
+        return MergeFilter(self.spec.predicate) if self.is_alone else self.merging.filter
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that merged rows have: those of the result, and those that say which rows are left out of it."""
-        left = root_columns(self.merging.filter.after)
+        left = root_columns(self.filter.after)
         compared = self.merging.schema.field_names if self.merging.gives in ("difference", "changes") else ()
         return tuple(dict.fromkeys((*(f.name for f in self.spec.fields), *left, *compared, VALUE_KIND)))
 
@@ -242,7 +251,7 @@ class Section:
         schema = self.merging.schema
         needed = self.columns if self.is_alone else self.merger.required_columns(self.columns)
         required = {*needed, *schema.trimmed_primary_keys}
-        before = self.merging.filter.before
+        before = self.filter.before
         filtered = set(root_columns(before))
         system = KEY_VALUE_FIELDS[1:] if self.sequence_gaps else KEY_VALUE_FIELDS
         return replace(
@@ -284,6 +293,11 @@ class Section:
         """Bytes in a batch of each run at most, about, however short its rows are in files."""
         return HELD_BYTES // self.open_runs
 
+    @property
+    def compression(self) -> str:
+        """Of what is spilled to local disk."""
+        return spill_codec(str(TableOptions(self.merging.schema.options).get("spill-compression")))
+
     def rows_at_once(self, batch_rows: int) -> int:
         """Rows in a batch of each run."""
         size = _EXPANSION * sum(file.size for file in self.files) // max(1, sum(f.row_count for f in self.files))
@@ -298,7 +312,7 @@ class Section:
 
     def search(self) -> tuple[KeySearch, Sequence[Predicate]] | None:
         """How to find these keys, and the conditions to find them by; None, with the reason noted, where none can."""
-        after = self.merging.filter.after
+        after = self.filter.after
         if self.is_alone or after is Const.TRUE or self.merging.gives != "rows":
             return None
         if not self.spec.use_index:
@@ -314,8 +328,27 @@ class Section:
     def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
+        Rows of files that are not sorted by key are sorted first, unless they are not merged with others.
+
         ``run``: its place among `runs`. ``wanted``: the keys to read; None for all.
         """
+        found = self._stored(run, rows, wanted)
+        first = self.files[self.runs[run][0]].run
+        if self.is_alone or first is None or first.key_range is not None:
+            yield from found
+            return
+        schema = self.merging.schema
+        fields = tuple(map(schema.field, schema.trimmed_primary_keys))
+        with RowSorter(
+            SortSpec(fields, buffer=self.batch_bytes, compression=self.compression), SortKeys("order")
+        ) as by_key:
+            for batch in found:
+                by_key.add(batch)
+            for batch in by_key.sorted():
+                yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+    def _stored(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
+        """The same in the order of the files."""
         keys = self.merging.schema.trimmed_primary_keys
         same = np.full(rows, run) if self.sequence_gaps else None
         for number in self.runs[run]:
@@ -338,13 +371,12 @@ class Section:
     def windows(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
         """All versions of the rows; those of a key are in one window."""
         rows = self.rows_at_once(batch_rows)
-        compression = spill_codec(str(TableOptions(self.merging.schema.options).get("spill-compression")))
         keys = self.wanted_keys()
         runs = [
             SortedBatches(self.batches(number, rows, keys), self.files[run[0]].path)
             for number, run in enumerate(self.runs)
         ]
-        return windows_in_rounds(runs, self.merger, rows, self.batch_bytes, compression)
+        return windows_in_rounds(runs, self.merger, rows, self.batch_bytes, self.compression)
 
     def part(self, bucket_id: PartitionBucket, *, older: bool) -> Section:
         """The same of the files that one of two states has in a bucket."""
@@ -376,7 +408,7 @@ class Section:
         """The merged rows that match the filter."""
         if not self.gives_deletes:
             rows = without_deletes(rows)
-        after = self.merging.filter.after
+        after = self.filter.after
         return rows if after is Const.TRUE else rows.filter(matches(after, rows))
 
     def result(self, rows: pa.RecordBatch) -> pa.RecordBatch:

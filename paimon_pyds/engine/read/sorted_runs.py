@@ -25,8 +25,9 @@ def sorted_runs(files: Sequence[PlannedFile], schema: TableSchema) -> list[list[
         run = (-level, 0, 0, "") if level else (0, file.sequence_number or 0, len(name) or number, name)
         files_of.setdefault(run, []).append(number)
     runs = [files_of[key] for key in sorted(files_of)]
-    if len(runs) < len(files):
-        least = array([file.run.key_range[0] for file in files if file.run is not None], pa.binary())
+    ranges = [file.run.key_range for file in files if file.run is not None and file.run.key_range is not None]
+    if len(runs) < len(files) == len(ranges):
+        least = array([low for low, _ in ranges], pa.binary())
         ranks = rank_keys(least, schema)
         if ranks is not None:
             runs = [sorted(run, key=ranks.__getitem__) for run in runs]

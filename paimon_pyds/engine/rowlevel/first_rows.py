@@ -26,6 +26,7 @@ from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.key_files import SortedRunWriter
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.keys.merge.files_to_merge import clustering_fields
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
@@ -97,7 +98,8 @@ def _rewrite(task: _Task) -> CommitMessage:
     place = PartitionBucket(*file.bucket_id)
     directory = context.paths.bucket_dir(partition_directory(context.schema, place.partition), place.bucket)
     threads = WriterThreads()
-    writer = SortedRunWriter(context, directory, threads, level=file.run.level)
+    order = None if file.run.key_range is not None else [field.name for field in clustering_fields(context.schema)]
+    writer = SortedRunWriter(context, directory, threads, level=file.run.level, order=order)
     try:
         left = live_rows(task.spec.io, file).minus(removed, file.row_count)
         for rows in read_file(task.spec, file.selecting(left)):

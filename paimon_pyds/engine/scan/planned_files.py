@@ -20,7 +20,7 @@ from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, Kind
 from paimon_pyds.base.types.sql_values import parse_timestamp
 from paimon_pyds.engine.scan.prune import instant_bounds
 from paimon_pyds.errors import CorruptFileError, PredicateError, UnsupportedError
-from paimon_pyds.keys.merge.files_to_merge import MERGED, OLDER, SECTION, snapshots_order
+from paimon_pyds.keys.merge.files_to_merge import MERGED, OLDER, SECTION, is_clustered, snapshots_order
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, FILE_SOURCE_APPEND, IndexEntry
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.paths import (
@@ -203,7 +203,7 @@ def planned_files(
     if snapshots_order(schema):
         columns["ordered_by"] = _orders(entries)
     files = files_by_columns(columns)
-    return _in_runs(files, entries) if schema.primary_keys else files
+    return _in_runs(files, entries, clustered=is_clustered(schema)) if schema.primary_keys else files
 
 
 def files_when_asked(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Files | None:
@@ -258,8 +258,9 @@ def _orders(entries: pa.RecordBatch) -> list[int | None]:
     return found
 
 
-def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[PlannedFile]:
-    """Files of a table with a primary key, with the sorted run that each belongs to."""
+def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch, *, clustered: bool) -> Iterator[PlannedFile]:
+    """Files of a table with a primary key, with the sorted run that each belongs to. ``clustered``: those above level 0
+    are sorted by other columns."""
     names = entries.schema.names
     merged, section, older = (
         entries.column(name).to_pylist() if name in names else repeat(default)
@@ -270,7 +271,8 @@ def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[
     for file, merge, part, old, level, low, high, *numbers in zip(
         files, merged, section, older, *columns, strict=False
     ):
-        yield file._replace(run=SortedRun(level, (low, high), merge, part, (numbers[0], numbers[1]), old))
+        key_range = None if level and clustered else (low, high)
+        yield file._replace(run=SortedRun(level, key_range, merge, part, (numbers[0], numbers[1]), old))
 
 
 def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:

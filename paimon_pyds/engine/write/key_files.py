@@ -6,6 +6,7 @@ KeyValueDataFileWriter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -28,21 +29,32 @@ class SortedRunWriter(RollingWriter):
 
     ``context``: the table as it is written to; of a compaction, with the file source of one. Options of levels act.
     ``level``: of the run; of a changelog, where the rows went. On level 0 each file is a run of its own. ``changelog``:
-    write changelog files, with the options of these.
+    write changelog files, with the options of these. ``order``: names of other columns that sort the rows.
     """
 
     def __init__(
-        self, context: WriteContext, directory: str, threads: WriterThreads, *, level: int = 0, changelog: bool = False
+        self,
+        context: WriteContext,
+        directory: str,
+        threads: WriterThreads,
+        *,
+        level: int = 0,
+        changelog: bool = False,
+        order: Sequence[str] | None = None,
     ) -> None:
         own = context.of_changelog(level) if changelog else context.at_level(level)
-        super().__init__(own, directory, threads, lambda: _SortedRows(own, level))
+        names = own.schema.trimmed_primary_keys if order is None else order
+        sorting = tuple(map(own.schema.field, names))
+        super().__init__(own, directory, threads, lambda: _SortedRows(own, level, sorting))
         self._rows = KeyFileRows(own)
-        self._order = _OrderWithoutBlanks(own) if keys_lose_blanks(own) and not changelog else None
+        checked = order is None and not changelog and keys_lose_blanks(own)
+        self._order = _OrderWithoutBlanks(own) if checked else None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the table's columns, by name; others are left out.
 
-        Keys are greater than all before, in a changelog at least not less. The caller answers for that.
+        Keys are greater than all before, in a changelog at least not less; so are other columns that sort the rows. The
+        caller answers for that.
 
         Raises:
             SchemaError: a sum of decimals has more digits than its column.
@@ -128,13 +140,15 @@ class _OrderWithoutBlanks:
 
 
 class _SortedRows:
-    """Makes the metadata of one file: its first and last key, statistics of keys, sequence numbers, deletes."""
+    """Makes the metadata of one file: its first and last key, or other values that sort it, statistics of keys,
+    sequence numbers, deletes. ``sorting``: the columns that sort it."""
 
-    def __init__(self, context: WriteContext, level: int) -> None:
+    def __init__(self, context: WriteContext, level: int, sorting: Sequence[DataField]) -> None:
         self._level = level
         self._keys = context.schema.trimmed_primary_keys
         fields = context.key_fields
-        self._types = [field.type for field in fields]
+        self._sorting = [field.name for field in sorting]
+        self._types = [field.type for field in sorting]
         self._trims = traits_of(context.file_suffix).trims_char
         modes = stats_modes(fields, context.raw_options)
         self._stats = StatsCollector(fields, modes, str(context.options.get("file.format")))
@@ -143,10 +157,10 @@ class _SortedRows:
         self._deletes = 0
 
     def update(self, batch: pa.RecordBatch) -> None:
-        keys = batch.select(self._keys)
-        self._stats.update(keys)
-        last = keys.take(array([batch.num_rows - 1]))
-        self._ends = [self._ends[0] if self._ends else keys.take(array([0])), last]
+        self._stats.update(batch.select(self._keys))
+        values = batch.select(self._sorting)
+        last = values.take(array([batch.num_rows - 1]))
+        self._ends = [self._ends[0] if self._ends else values.take(array([0])), last]
         bounds = pc.min_max(batch.column(SEQUENCE_NUMBER)).as_py()
         self._numbers = (min(self._numbers[0], bounds["min"]), max(self._numbers[1], bounds["max"]))
         self._deletes += int(np.count_nonzero(is_retract(batch.column(VALUE_KIND))))

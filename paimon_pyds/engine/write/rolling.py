@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import field, replace
 from typing import Protocol
 
@@ -240,8 +240,8 @@ class _OpenFile:
             self._index.update(values)
 
     def close(self) -> DataFile:
+        closing = self._encode.pool.submit(self._close_writer)
         try:
-            closing = self._encode.pool.submit(self._close_writer)
             self._measure.drain()
             container = None
             if self._index is not None:
@@ -251,6 +251,7 @@ class _OpenFile:
             self._count(size)
             return self._meta(size, container)
         except BaseException:
+            wait([closing])  # pyarrow ends the process where two threads close one ORC file
             self.abort()
             raise
 
@@ -331,10 +332,23 @@ def data_file(
     )
 
 
+class FilesWriter(Protocol):
+    """Writes rows into files: `RollingWriter`, or what brings them into another order first."""
+
+    @property
+    def files(self) -> Sequence[DataFile]: ...
+    @property
+    def held_bytes(self) -> int: ...
+    def write(self, batch: pa.RecordBatch) -> None: ...
+    def roll(self) -> None: ...
+    def close(self) -> tuple[DataFile, ...]: ...
+    def abort(self) -> None: ...
+
+
 class DirectWriter:
     """A `BucketWriter` whose rows never wait: they go into files as they come, so that there is nothing to spill."""
 
-    def __init__(self, bucket: BucketFiles, rolling: RollingWriter) -> None:
+    def __init__(self, bucket: BucketFiles, rolling: FilesWriter) -> None:
         self._bucket = bucket
         self._rolling = rolling
 

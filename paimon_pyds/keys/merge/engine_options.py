@@ -6,12 +6,13 @@ and PartialUpdateMergeFunction).
 
 from __future__ import annotations
 
-from paimon_pyds.base.options import TableOptions, check_mergeable
+from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.option import comma_separated
+from paimon_pyds.base.sort.keys import can_sort
 from paimon_pyds.base.types.kinds import STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.keys.merge.engine import Deduplicate, FirstRow, MergeEngine
-from paimon_pyds.keys.merge.files_to_merge import highest_level
+from paimon_pyds.keys.merge.files_to_merge import clustering_fields, highest_level
 from paimon_pyds.keys.merge.versions import SequenceFields, check_orders_rows
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.sql.predicate.tree import ColumnRef
@@ -41,8 +42,11 @@ def check_merge_options(schema: TableSchema) -> None:
         raise OptionError(
             f"changelog-producer={producer} is not for the merge engine first-row", hint="set it to none or lookup"
         )
+    clustered = bool(options.get("pk-clustering-override"))
+    if clustered:
+        _check_clustering_override(schema, options)
     if options.get("deletion-vectors.enabled"):
-        if engine == "first-row":
+        if engine == "first-row" and not clustered:
             raise OptionError(
                 "deletion-vectors.enabled is not for the merge engine first-row",
                 hint="it never replaces a row, so there is nothing that vectors could delete",
@@ -52,6 +56,28 @@ def check_merge_options(schema: TableSchema) -> None:
                 "deletion-vectors.enabled does not go with changelog-producer=full-compaction",
                 hint="set changelog-producer to none, input or lookup",
             )
+
+
+def _check_clustering_override(schema: TableSchema, options: TableOptions) -> None:
+    """Raises OptionError for what files can't be sorted by, or contradicts that one version of a key lives above level
+    0. (Java: SchemaValidation.validatePkClusteringOverride.)"""
+    what, fields = "pk-clustering-override", clustering_fields(schema)
+    if not fields:
+        raise OptionError(f"{what} needs the columns that sort files", hint="set clustering.columns")
+    for field in fields:
+        if not can_sort(field):
+            raise OptionError(f"rows can't be ordered by {field.name!r}, a column of type {field.type}")
+    engine = options.get("merge-engine")
+    if engine not in ("deduplicate", "first-row"):
+        raise OptionError(f"{what} is not for the merge engine {engine}", hint="it is deduplicate or first-row")
+    if engine == "deduplicate" and not options.get("deletion-vectors.enabled"):
+        raise OptionError(f"{what} needs deletion vectors", hint="set deletion-vectors.enabled to true")
+    for key in ("sequence.field", "record-level.expire-time"):
+        if options.is_set(key):
+            raise OptionError(f"{what} and {key} exclude one another", hint=f"leave {key} out")
+    producer = options.get("changelog-producer")
+    if producer not in ("none", "input"):
+        raise OptionError(f"{what} does not go with changelog-producer={producer}", hint="set it to none or input")
 
 
 def _check_snapshot_order(options: TableOptions) -> None:
@@ -109,7 +135,6 @@ def sequence_fields(schema: TableSchema) -> SequenceFields:
         UnsupportedError: an option that orders versions otherwise, or a field whose values have no order here.
     """
     options = TableOptions(schema.options)
-    check_mergeable(options)
     names = comma_separated(str(options.get("sequence.field") or ""))
     if not names:
         return SequenceFields()

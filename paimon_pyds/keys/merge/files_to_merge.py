@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, from_numpy, grouped, is_true, one_batch, pc, scalar, to_numpy
 from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.row import decode_column
-from paimon_pyds.base.types import Kind
+from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.manifest import file_identities
 from paimon_pyds.metadata.manifest_reader import unpadded
@@ -47,6 +48,12 @@ def is_clustered(schema: TableSchema) -> bool:
     return bool(TableOptions(schema.options).get("pk-clustering-override"))
 
 
+def clustering_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The columns that such files are sorted by. Raises UnknownColumnError: a name of no column."""
+    names = comma_separated(str(TableOptions(schema.options).get("clustering.columns") or ""))
+    return tuple(map(schema.field, names))
+
+
 def snapshots_order(schema: TableSchema) -> bool:
     """Whether of two versions of a key that of the later snapshot is newer, whatever their sequence numbers are.
     (Tables of Java Paimon 2.0 and later.)"""
@@ -61,24 +68,24 @@ def highest_level(options: TableOptions) -> int:
 
 def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOptions) -> pa.RecordBatch:
     """Manifest entries of a table with a primary key, with columns that mark the files whose rows are merged with
-    others'. ``entries``: all live entries of each bucket that may hold a version of a row that is wanted.
-
-    Raises UnsupportedError: files on level 0 of a table whose other files are not sorted by key."""
-    if is_clustered(schema):
-        if entries.num_rows and (to_numpy(entries.column("level")) == 0).any():
-            raise UnsupportedError(
-                "rows that were not compacted yet can't be merged into files that are sorted by other columns than the "
-                "key (pk-clustering-override=true)",
-                hint="read without deletion-vectors.merge-on-read, or let Java Paimon compact the table",
-                feature="clustering-override",
-            )
-        return not_merged(entries)
+    others'. ``entries``: all live entries of each bucket that may hold a version of a row that is wanted."""
     if not entries.num_rows:
         sections, merged = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    elif is_clustered(schema):
+        sections, merged = _clustered_sections(entries)
     else:
         sections = _sections(entries, schema)
         merged = _merged(entries, sections, options)
     return _with_columns(entries, sections, merged)
+
+
+def _clustered_sections(entries: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Sections, and which files are merged, where files above level 0 are not sorted by key: deletion vectors hide all
+    versions in them but one, so each is read by itself unless its bucket has files on level 0."""
+    buckets = _bucket_numbers(entries)
+    waiting = (np.bincount(buckets, to_numpy(entries.column("level")) == 0) > 0)[buckets]
+    sections = np.where(waiting, buckets, int(buckets.max()) + 1 + np.arange(len(buckets)))
+    return sections, (waiting & (np.bincount(buckets)[buckets] > 1)) | _has_deletes(entries)
 
 
 def not_merged(entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -88,8 +95,7 @@ def not_merged(entries: pa.RecordBatch) -> pa.RecordBatch:
 
 def all_merged(entries: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """The same where the rows of all files are merged, to compare two states of the table. ``entries``: as
-    `without_common` gives them. Raises UnsupportedError: files are not sorted by key."""
-    _check_sorted_by_key(schema)
+    `without_common` gives them."""
     sections = _sections(entries, schema) if entries.num_rows else np.zeros(0, np.int64)
     return _with_columns(entries, sections, np.ones(entries.num_rows, np.bool_))
 
@@ -150,9 +156,7 @@ def changed_sections(entries: pa.RecordBatch, schema: TableSchema, renewed: Iter
 
     ``entries``: as `both_states` gives them. ``renewed``: the names of files that have other deletion vectors in one
     state than in the other.
-    Raises UnsupportedError: files are not sorted by key.
     """
-    _check_sorted_by_key(schema)
     if not entries.num_rows:
         return all_merged(entries, schema)
     renewed_names = array(sorted(renewed), pa.string())
@@ -160,16 +164,6 @@ def changed_sections(entries: pa.RecordBatch, schema: TableSchema, renewed: Iter
     sections = _sections(entries, schema, _places_of_keys(entries, schema))
     kept = (np.bincount(sections, differs) > 0)[sections]
     return _with_columns(entries.filter(from_numpy(kept)), sections[kept], np.ones(int(kept.sum()), np.bool_))
-
-
-def _check_sorted_by_key(schema: TableSchema) -> None:
-    if is_clustered(schema):
-        raise UnsupportedError(
-            "two states of a table with pk-clustering-override=true can't be compared: their files are not sorted by "
-            "key",
-            hint="read both states and compare their rows",
-            feature="clustering-override",
-        )
 
 
 def _places_of_keys(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
@@ -225,10 +219,7 @@ def _sections(
     entries: pa.RecordBatch, schema: TableSchema, places: npt.NDArray[np.int64] | None = None
 ) -> npt.NDArray[np.int64]:
     """Numbers of sections, one for each entry; entries of several buckets, or of these places, are in several."""
-    if places is None:
-        partitions = to_numpy(entries.column("partition").dictionary_encode().indices).astype(np.int64)
-        places = np.stack([partitions, to_numpy(entries.column("bucket"))], axis=1)
-    bucket = np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    bucket = _bucket_numbers(entries) if places is None else _numbered(places)
     ranks = key_ranks(entries, schema)
     if ranks is None:
         return bucket
@@ -240,6 +231,17 @@ def _sections(
     sections = np.empty(len(order), np.int64)
     sections[order] = np.cumsum(begins) - 1
     return sections
+
+
+def _bucket_numbers(entries: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """A number from 0 on for the bucket of each entry."""
+    partitions = to_numpy(entries.column("partition").dictionary_encode().indices).astype(np.int64)
+    return _numbered(np.stack([partitions, to_numpy(entries.column("bucket"))], axis=1))
+
+
+def _numbered(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A number from 0 on for each row; equal rows have the same."""
+    return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def key_ranks(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64] | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.sql.predicate.among import as_leaves
 from paimon_pyds.sql.predicate.relaxation import partition_filter
@@ -30,9 +29,8 @@ class MergeFilter:
 
 
 def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns that all versions of a row have the same values in; None for a table whose rows have no versions, or
-    where all but one of them are deleted in the files that are read."""
-    if not schema.primary_keys or is_clustered(schema):
+    """The columns that all versions of a row have the same values in; None for a table whose rows have no versions."""
+    if not schema.primary_keys:
         return None
     return tuple(dict.fromkeys((*schema.primary_keys, *schema.partition_keys)))
 

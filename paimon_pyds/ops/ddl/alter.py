@@ -355,6 +355,11 @@ def _is_normalised(key: str, value: str, schema: TableSchema) -> bool:
 
 def _check_transition(key: str, schema: TableSchema, options: Mapping[str, str], value: str | None) -> None:
     """Changes of value that would make the data of a table that has some unreadable."""
+    if key == "clustering.columns" and TableOptions(options).get("pk-clustering-override"):
+        raise OptionError(
+            "option clustering.columns can't be changed in a table with pk-clustering-override=true",
+            hint="create another table with other columns, and copy the rows",
+        )
     named = ("bucket", "deletion-vectors.enabled", *DIRECTORY_OPTIONS, *_TRUE_STAYS)
     before = TableOptions(options).get(key) if key in named else None
     if key == "bucket":

@@ -14,7 +14,7 @@ from paimon_pyds.base.options.iceberg import shows_vectors
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types.kinds import NESTED_KINDS
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.keys.merge.files_to_merge import highest_level
+from paimon_pyds.keys.merge.files_to_merge import highest_level, is_clustered
 from paimon_pyds.metadata.deletion.vector import is_64_bit
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, FileKind, IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader, RowStatistics
@@ -88,7 +88,8 @@ class PublishedFiles:
         if not self._schema.primary_keys:
             return entries
         levels = to_numpy(one_array(entries["level"]))
-        keep = levels > 0 if self._shows_vectors else levels >= highest_level(self._options)
+        all_but_level_0 = self._shows_vectors or is_clustered(self._schema)
+        keep = levels > 0 if all_but_level_0 else levels >= highest_level(self._options)
         return pc.filter(entries, from_numpy(keep))
 
     def _paths(self, entries: pa.RecordBatch | pa.Table) -> list[str]:

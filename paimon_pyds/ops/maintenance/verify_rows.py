@@ -20,7 +20,6 @@ from paimon_pyds.errors import MissingColumnError, UnsupportedError
 from paimon_pyds.format import traits_of
 from paimon_pyds.keys.bucket.functions import bucket_of
 from paimon_pyds.keys.bucket.hash_index import Hashes
-from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import partition_scalars
@@ -205,7 +204,8 @@ class _Keys:
         self._first: pa.RecordBatch | None = None
         self._last: pa.RecordBatch | None = None
         self._unsorted = self._not_indexed = 0
-        self._sorted = not is_clustered(checks.schema) or file.run is None or not file.run.level
+        self._range = None if file.run is None else file.run.key_range
+        self._sorted = file.run is None or self._range is not None
 
     def add(self, batch: pa.RecordBatch) -> None:
         keys = batch.select([field.name for field in self._keys])
@@ -228,8 +228,8 @@ class _Keys:
         if self._unsorted:
             what = f"{self._unsorted:,} of {self._file.row_count:,} keys are not greater than the one before"
             findings.add("key-order", self._file.path, what)
-        elif self._first is not None and self._last is not None and self._file.run is not None:
-            ends = array(self._file.run.key_range, pa.binary())
+        elif self._first is not None and self._last is not None and self._range is not None:
+            ends = array(self._range, pa.binary())
             decoded = [decode_column(ends, self._types, i, arity=True) for i in range(len(self._types))]
             if any(column.unknown is not None for column in decoded):
                 return

@@ -43,7 +43,7 @@ from paimon_pyds.engine.execution.live_files import live_in
 from paimon_pyds.engine.execution.writing import write_context
 from paimon_pyds.errors import CommitConflictError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.keys.bucket import bucket_shares
-from paimon_pyds.keys.merge.files_to_merge import highest_level
+from paimon_pyds.keys.merge.files_to_merge import highest_level, is_clustered
 from paimon_pyds.metadata.commit_message import added_entries
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.schema import TableSchema
@@ -285,7 +285,7 @@ class _Base:
 
     def tasks(self, store: TableStore, *, by_class: bool) -> list[RescaleTask]:
         """The tasks that rewrite files. ``by_class``: rows are in the buckets that their keys hash to."""
-        plan = replace(self.plan, groups=tuple(self._groups(by_class=by_class)))
+        plan = replace(self.plan, groups=tuple(self._groups(store, by_class=by_class)))
         sources: Sequence[CompactTask | MergeTask]
         if plan.schema.primary_keys:
             sources = [in_own_runs(replace(task, changelog=None)) for task in merge_tasks(store, plan)]
@@ -298,7 +298,7 @@ class _Base:
                 tasks.append(RescaleTask(len(tasks), source, share))
         return tasks
 
-    def _groups(self, *, by_class: bool) -> Iterator[Group]:
+    def _groups(self, store: TableStore, *, by_class: bool) -> Iterator[Group]:
         """The files of each class as a group; its bucket is the number of the class, its total that of the classes."""
         plan, highest = self.plan, highest_level(self.plan.context.options)
         numbers: dict[bytes, int] = {}
@@ -308,7 +308,9 @@ class _Base:
                 numbers[partition] = math.gcd(numbers.get(partition, self.bucket_num), total)
         keyed = bool(plan.schema.primary_keys)
         by_bucket: Mapping[tuple[bytes, int, int], Sequence[Any]] = (
-            key_files_by_bucket(plan.entries, plan.schema, ()) if keyed else files_by_bucket(plan.entries, plan.vectors)
+            key_files_by_bucket(store, plan.schema, plan.entries, plan.vectors)
+            if keyed
+            else files_by_bucket(plan.entries, plan.vectors)
         )
         classes: dict[tuple[bytes, int, int], list[Any]] = {}
         for (partition, bucket, _), files in by_bucket.items():
@@ -318,7 +320,8 @@ class _Base:
             if not keyed:
                 yield Group(*key, tuple(sorted(files, key=lambda file: file.sequence)))
                 continue
-            steps = RewritePlan(highest, highest, True, (tuple(key_sections(files)),), ())
+            sections = (tuple(files),) if is_clustered(plan.schema) else tuple(key_sections(files))
+            steps = RewritePlan(highest, highest, True, (sections,), ())
             live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None) for f in steps.files)
             yield Group(*key, live, steps)
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.engine.compact.key_task import MergeTask, merged_rows
+from paimon_pyds.engine.compact.key_task import MergeTask, merged_rows, run_writer
 from paimon_pyds.engine.compact.task import CompactTask, conformed_rows
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
-from paimon_pyds.engine.write.key_files import SortedRunWriter
 from paimon_pyds.engine.write.rolling import DirectWriter, WriterThreads
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import SnapshotNotFoundError
@@ -170,7 +169,7 @@ class _BucketWriters:
             directory = context.paths.bucket_dir(partition_directory(context.schema, partition), bucket)
             empty = BucketFiles(partition, bucket, int(context.options.get("bucket")), directory, ())
             if isinstance(source, MergeTask):
-                writer = DirectWriter(empty, SortedRunWriter(context, directory, self._threads, level=source.level))
+                writer = DirectWriter(empty, run_writer(context, directory, self._threads, source.level))
             else:
                 writer = AppendBucketWriter(context, empty, self._threads)
             self._writers[bucket] = writer

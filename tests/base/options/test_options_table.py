@@ -15,7 +15,6 @@ from paimon_pyds.base.options import (
     TableOptions,
     check_appendable,
     check_known,
-    check_mergeable,
     check_readable,
     check_writable,
     describe_options,
@@ -167,7 +166,7 @@ def test_every_refused_option_is_refused_and_its_default_is_not(key: str) -> Non
     if option.choices:
         other = next(c for c in option.choices if not option.accepts(c))
     by_schema = {Scope.READ: check_readable, Scope.WRITE: check_writable}.get(option.scope)
-    by_options = {Scope.APPEND: check_appendable, Scope.MERGE: check_mergeable}.get(option.scope)
+    by_options = {Scope.APPEND: check_appendable}.get(option.scope)
     with pytest.raises(UnsupportedError, match=key):
         if by_schema is not None:
             by_schema(_schema({key: other}))
@@ -234,15 +233,12 @@ def test_describe_options_of_a_table_with_a_primary_key() -> None:
         "fields.c1.aggregate-function",
         "data-file.thin-mode",
         "file.format.per.level",
+        "pk-clustering-override",
     ):
         assert rows[key]["status"] == "honoured" and not rows[key]["why"]
     assert rows["lookup-wait"]["status"] == "ignorable" and "compaction" in rows["lookup-wait"]["why"]
-    for key in ("pk-clustering-override",):
-        assert rows[key]["status"] == "honoured" and "other values are refused" in rows[key]["why"]
-        refused = describe_options(_schema({key: "true"}, "INT", primary=("c0",))).to_pylist()[0]
-        assert refused["key"] == key and refused["status"] == "refused" and "(when merging)" in refused["why"]
-        ignored = describe_options(_schema({key: "true"})).to_pylist()[0]
-        assert ignored["status"] == "ignorable" and "primary key only" in ignored["why"]
+    ignored = describe_options(_schema({"pk-clustering-override": "true"})).to_pylist()[0]
+    assert ignored["status"] == "ignorable" and "primary key only" in ignored["why"]
     wrong = _schema({"merge-engine": "x"}, "INT", primary=("c0",))
     (row,) = (row for row in describe_options(wrong).to_pylist() if row["key"] == "merge-engine")
     assert row["status"] == "refused" and "must be one of" in row["why"]

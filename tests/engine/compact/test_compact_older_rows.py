@@ -356,7 +356,7 @@ def test_deletes_that_are_written_meanwhile_are_left_for_the_next_compaction(tmp
 
 @pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("name", ["first-row", "deletion vectors"])
+@pytest.mark.parametrize("name", ["first-row", "deletion vectors", "clustering"])
 @settings(max_examples=400 if LONG else 2, phases=[Phase.explicit, Phase.reuse, Phase.generate], deadline=None)
 @given(pools=POOLS, seed=SEEDS)
 def test_a_table_of_several_levels_is_its_model_after_each_compaction(name: str, pools: Pools, seed: int) -> None:

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.errors import UnsupportedError
 from support.clustered import clustered, clustered_table
 from support.v2_fixtures import Read, read_id, v2_reads, v2_table
 from support.values import lines
@@ -115,27 +114,21 @@ def test_files_are_skipped_by_the_columns_that_they_are_sorted_by(tmp_path: Path
     assert [len(table.scan(where).plan().files) for where in ("v < 4", "v = 5", "v > 0", "v > 9")] == [1, 1, 2, 0]
 
 
-def test_what_needs_files_in_the_order_of_keys_is_refused(tmp_path: Path) -> None:
+def test_two_states_are_compared(tmp_path: Path) -> None:
     table = clustered_table(tmp_path / "t", "k INT NOT NULL, c STRING, v INT", "k", "v", ROWS)
-    refused = {
-        "append": lambda: table.append([{"k": 1, "c": "x", "v": 0}]), "delete": lambda: table.delete("k = 1"),
-        "update": lambda: table.update({"v": "0"}, "k = 1"), "compact": lambda: table.compact(full=True),
-        "rescale": lambda: table.maintenance.rescale(2),
-    }  # fmt: skip
-    for operation, run in refused.items():
-        with pytest.raises(UnsupportedError, match="pk-clustering-override=true can't be") as caught:
-            run()
-        assert "Java Paimon" in str(caught.value.hint), operation
-    with pytest.raises(UnsupportedError, match="pk-clustering-override=true can't be compared"):
-        table.snapshots.diff(1, 2).to_arrow()
+    found = table.snapshots.diff(1, 2).to_arrow().select(["k", "rowkind"]).to_pylist()
+    assert found == [{"k": k, "rowkind": "+I"} for k in ROWS[1]["k"]]
 
 
-def test_rows_that_wait_for_a_compaction_are_not_merged_in(tmp_path: Path) -> None:
-    options = {"bucket": "1", "write-only": "true", "deletion-vectors.enabled": "true", "clustering.columns": "v"}
-    table = pp.Table.create(tmp_path / "t", "k INT NOT NULL, v INT", primary_key="k", options=options)
-    table.append([{"k": 1, "v": 1}])
-    clustered(tmp_path / "t")
-    table = pp.Table.open(tmp_path / "t")
-    assert table.count() == 0
-    with pytest.raises(UnsupportedError, match="were not compacted yet can't be merged"):
-        table.scan(options={"deletion-vectors.merge-on-read": "true"}).to_arrow()
+def test_rows_that_wait_for_a_compaction_are_merged_in_on_request(tmp_path: Path) -> None:
+    table = clustered_table(tmp_path / "t", "k INT NOT NULL, c STRING, v INT", "k", "v", ROWS)
+    before = table.to_arrow().sort_by("k")
+    table.append([{"k": 4, "c": "new", "v": 0}, {"k": 6, "c": "b", "v": 9}])
+    assert table.to_arrow().sort_by("k").equals(before)
+    whole = table.scan(options={"deletion-vectors.merge-on-read": "true"})
+    rows = {row["k"]: row for row in before.to_pylist()}
+    rows |= {4: {"k": 4, "c": "new", "v": 0}, 6: {"k": 6, "c": "b", "v": 9}}
+    assert whole.to_arrow().to_pylist() == [rows[k] for k in sorted(rows)]
+    merged = {"deletion-vectors.merge-on-read": "true"}
+    assert table.scan("c = 'b'", options=merged).to_arrow()["k"].to_pylist() == [5, 6]
+    assert table.scan("k IN (4, 7)", options=merged).to_arrow()["v"].to_pylist() == [0, 3]

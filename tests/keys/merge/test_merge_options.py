@@ -16,6 +16,7 @@ from paimon_pyds.ops.ddl.validate import validate_schema
 _PARTIAL = {"merge-engine": "partial-update"}
 _AGGREGATION = {"merge-engine": "aggregation"}
 _FIRST = {"merge-engine": "first-row"}
+_CLUSTERED = {"pk-clustering-override": "true", "clustering.columns": "a", "deletion-vectors.enabled": "true"}
 
 
 def _validate(
@@ -45,7 +46,18 @@ def _validate(
         ({"num-levels": "1"}, OptionError, "num-levels=1"),
         ({"num-sorted-run.compaction-trigger": "0"}, OptionError, "num-sorted-run.compaction-trigger=0"),
         ({"sequence.field": "s", "fields.s.aggregate-function": "sum"}, OptionError, "fields.s.aggregate-function"),
-        ({"pk-clustering-override": "true"}, UnsupportedError, "a table with pk-clustering-override=true can't be"),
+        ({"pk-clustering-override": "true"}, OptionError, "needs the columns that sort files"),
+        ({**_CLUSTERED, "clustering.columns": "x"}, SchemaError, "clustering.columns names 'x'"),
+        ({**_CLUSTERED, "clustering.columns": "a,list_"}, OptionError, "ordered by 'list_'"),
+        ({**_CLUSTERED, "deletion-vectors.enabled": "false"}, OptionError, "needs deletion vectors"),
+        ({**_CLUSTERED, **_PARTIAL}, OptionError, "not for the merge engine partial-update"),
+        ({**_CLUSTERED, "sequence.field": "s"}, OptionError, "and sequence.field exclude one another"),
+        (
+            {**_CLUSTERED, "record-level.expire-time": "1 d", "record-level.time-field": "s"},
+            OptionError,
+            "and record-level.expire-time exclude one another",
+        ),
+        ({**_CLUSTERED, "changelog-producer": "lookup"}, OptionError, "changelog-producer=lookup"),
         ({**_FIRST, "sequence.field": "s"}, OptionError, "sequence.field is not for the merge engine first-row"),
         ({**_FIRST, "changelog-producer": "input"}, OptionError, "changelog-producer=input"),
         ({**_FIRST, "changelog-producer": "full-compaction"}, OptionError, "changelog-producer=full-compaction"),
