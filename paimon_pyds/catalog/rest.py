@@ -16,10 +16,11 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from paimon_pyds.base.json_http import MissingResourceError
 from paimon_pyds.base.types import field_to_json
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.catalog.rest_auth import REFRESH_BEFORE_MS, authorization_of
-from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, segment
+from paimon_pyds.catalog.rest_client import RestClient, segment
 from paimon_pyds.catalog.rest_table import ExternalRestTable, RestTable
 from paimon_pyds.errors import (
     AlreadyExistsError,

@@ -15,8 +15,9 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from paimon_pyds.base.json_http import Authorization, Request
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import raise_alone, scrubbed
@@ -28,26 +29,6 @@ _ALGORITHM = "DLF4-HMAC-SHA256"
 _SERVICE = ("DlfNext", "aliyun_v4_request")
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 _READ_AGAIN = Pauses(0.1, 1.0, factor=5.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a signature covers: the method, the encoded path, the query as it was before encoding, and the body."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: bytes | None = None
-
-
-class Authorization(Protocol):
-    """Gives requests their headers of authorisation."""
-
-    def headers(self, request: Request) -> dict[str, str]:
-        """The headers of one request. Raises OptionError when a token can't be had."""
-
-    def secrets(self) -> list[str]:
-        """The secrets that errors must not show."""
 
 
 class Bearer:

@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import grouped, pc, scalar
+from paimon_pyds.base.json_http import MissingResourceError, UnansweredError
 from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.row import decode_row
 from paimon_pyds.base.zones import local_instant_ms
-from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, UnansweredError, segment
+from paimon_pyds.catalog.rest_client import RestClient, segment
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from paimon_pyds.base.json_http import MissingResourceError, NoSuchRequestError, UnansweredError
 from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.types import (
     ArrayType,
@@ -23,7 +24,7 @@ from paimon_pyds.base.types import (
     RowType,
     type_to_json,
 )
-from paimon_pyds.catalog.rest_client import MissingResourceError, NoSuchRequestError, UnansweredError, segment
+from paimon_pyds.catalog.rest_client import segment
 from paimon_pyds.catalog.rest_publisher import RestPublisher
 from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import (

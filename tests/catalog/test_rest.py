@@ -19,9 +19,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.base import json_http
+from paimon_pyds.base.json_http import Request
 from paimon_pyds.base.retry import Pauses
 from paimon_pyds.catalog import Catalog, rest_client, rest_publisher
-from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature, Request
+from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature
 from paimon_pyds.catalog.rest_client import RestClient
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -409,7 +411,7 @@ def test_pages_without_an_end(catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("status", ["200 OK", "500 Oh"])
 def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
-    monkeypatch.setattr(rest_client, "MAX_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(json_http, "MAX_ANSWER_SECONDS", 0.05)
     listening = socket.create_server(("127.0.0.1", 0))
 
     def drip() -> None:
@@ -440,8 +442,8 @@ def test_a_server_that_is_silent(monkeypatch: pytest.MonkeyPatch, caplog: pytest
         clock[0] += timeout
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr(rest_client._OPENER, "open", silent)
-    monkeypatch.setattr(rest_client.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(json_http._OPENER, "open", silent)
+    monkeypatch.setattr(json_http.time, "monotonic", lambda: clock[0])
     with pytest.raises(StorageError, match=r"did not answer a GET \(timed out\): 2 tries in 80 s"):
         Catalog.open({"metastore": "rest", "uri": "http://u:hush@h", "token": TOKEN})
     assert timeouts == [60, 20]
