@@ -150,7 +150,7 @@ FEATURES = (
     Feature("migration", "[files of other writers](migrating.md): Parquet, ORC, Avro, Delta, Iceberg", "",
             "`pp.migrate`, `paimon-pyds migrate`"),
     Feature("iceberg", "[Iceberg metadata of the table](iceberg.md) (`metadata.iceberg.storage`)", "",
-            "`table-location` and `hadoop-catalog`; `hive-catalog` and `rest-catalog` are refused, and so is what "
+            "`table-location`, `hadoop-catalog` and `rest-catalog`; `hive-catalog` is refused, and so is what "
             "Iceberg's readers could not read rightly", "0.9; format version 3 1.3", ("metadata.iceberg.storage",)),
     Feature("streams", "[streams](streams.md) in Spark and in Python", "yes", "yes, exactly once"),
     Feature("query-auth", "row and column rules of a catalog (`query-auth.enabled`)", "refused", "refused", "1.2",

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Mapping
 from http.client import HTTPException, InvalidURL
 from typing import Any, ClassVar, Protocol
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.retry import Pauses, Retry
@@ -114,6 +114,8 @@ class JsonClient:
     catalog: ClassVar[str] = "a catalog"
     """What the server should be, as errors name it."""
     kinds: ClassVar[Mapping[int, tuple[type[PaimonError], str]]] = KINDS
+    tries: ClassVar[int] = MOST_TRIES
+    """How often a request is sent at most."""
 
     def __init__(self, uri: str, authorization: Authorization, headers: Mapping[str, str]) -> None:
         uri = uri.strip().rstrip("/")
@@ -129,10 +131,10 @@ class JsonClient:
         Raises MissingResourceError, SecurityError, UnsupportedError, StorageError: by the status."""
         return self._send(Request("GET", path, query or {}), again=True)
 
-    def post(self, path: str, body: Mapping[str, Any], tries: int = MOST_TRIES) -> dict[str, Any]:
+    def post(self, path: str, body: Mapping[str, Any], tries: int | None = None) -> dict[str, Any]:
         """The answer to a POST, which is sent again only where the server says that it is busy.
 
-        ``path``: of the resource. ``body``: the JSON object that is sent. ``tries``: how often it is sent at most.
+        ``path``: of the resource. ``body``: the JSON object that is sent. ``tries``: how often at most.
         Raises OptionError, AlreadyExistsError: the server refuses it; UnansweredError: the server may have done it.
         """
         return self._send(Request("POST", path, {}, json.dumps(body).encode()), again=False, tries=tries)
@@ -151,7 +153,8 @@ class JsonClient:
         kind says so. ``body``: parsed JSON; what is raised for another form counts as an answer of something else."""
         raise NotImplementedError
 
-    def _send(self, request: Request, *, again: bool, tries: int = MOST_TRIES) -> dict[str, Any]:
+    def _send(self, request: Request, *, again: bool, tries: int | None = None) -> dict[str, Any]:
+        tries = tries or self.tries
         unanswered, begin = False, time.monotonic()
         retry = Retry(_PAUSES, tries, _UNANSWERED_SECONDS)
         while True:
@@ -185,7 +188,7 @@ class JsonClient:
             retry.next(pause)
 
     def _once(self, request: Request, until: float) -> dict[str, Any]:
-        query = f"?{urlencode(request.query)}" if request.query else ""
+        query = query_text(request)
         headers = {**self.headers, "Accept": "application/json", **self._authorization.headers(request)}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
@@ -242,6 +245,11 @@ class JsonClient:
 
     def _clean(self, text: object) -> str:
         return redact(str(text), [*self._authorization.secrets(), *self.headers.values()])
+
+
+def query_text(request: Request) -> str:
+    """The query as an address has it, blanks as %20: signatures of AWS are over this form."""
+    return f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
 
 
 def _body(response: Any, most: int = _MAX_BYTES) -> bytes:

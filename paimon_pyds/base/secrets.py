@@ -28,6 +28,7 @@ _STEMS = (
 """Each match of `_WORDS` in a text of ASCII letters has one of these, in whatever case."""
 # Patterns are compiled at their first use: no process needs all of them, and compiling takes 3 ms.
 _NAME = f"(?i){_WORDS}"
+_HEADERS = ("header.", "metadata.iceberg.rest.header.")
 _COLUMN_IN_KEY = ("fields.", "file-index.")
 _VALUE = (
     r"(?:'(?:[^'\\\n]|\\.|'')*(?:'|(?=\n)|\Z)|\"(?:[^\"\\\n]|\\.|\"\")*(?:\"|(?=\n)|\Z)"
@@ -51,7 +52,7 @@ def names_secret(key: str) -> bool:
     """Whether the value of an option of this name is a secret. A column's name within a key does not count; headers of
     requests to a catalog all do."""
     name = key.rpartition(".")[2] if key.startswith(_COLUMN_IN_KEY) else key
-    return key.lower().startswith("header.") or re.search(_NAME, name) is not None
+    return key.lower().startswith(_HEADERS) or re.search(_NAME, name) is not None
 
 
 def parts_of_secret(value: str) -> Iterator[str]:

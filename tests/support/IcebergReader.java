@@ -1,4 +1,4 @@
-// Reads tables by Iceberg's own Java library: a line of input is a table's directory, and a snapshot's number or "newest";
+// Reads tables by Iceberg's own Java library: a line of input is a table's directory or metadata file, and a snapshot's number or "newest";
 // the answer is a line with the number of rows, then each row's columns as text, sorted.
 
 import java.io.BufferedReader;
@@ -9,9 +9,12 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.StaticTableOperations;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
+import org.apache.iceberg.hadoop.HadoopFileIO;
 import org.apache.iceberg.hadoop.HadoopTables;
 import org.apache.iceberg.io.CloseableIterable;
 
@@ -22,7 +25,10 @@ public class IcebergReader {
             String[] parts = line.split("\t");
             StringBuilder out = new StringBuilder();
             try {
-                Table table = new HadoopTables(new Configuration()).load(parts[0]);
+                Configuration conf = new Configuration();
+                Table table = parts[0].endsWith(".metadata.json")
+                        ? new BaseTable(new StaticTableOperations(parts[0], new HadoopFileIO(conf)), parts[0])
+                        : new HadoopTables(conf).load(parts[0]);
                 IcebergGenerics.ScanBuilder scan = IcebergGenerics.read(table);
                 if (!parts[1].equals("newest")) {
                     scan = scan.useSnapshot(Long.parseLong(parts[1]));

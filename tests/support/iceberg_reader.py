@@ -1,4 +1,4 @@
-"""Iceberg's own Java library as a reader of tables (`IcebergReader.java`), in one JVM for a run.
+"""Iceberg's own Java library as a reader of tables (`IcebergReader.java`), in one JVM for a run, and as a REST catalog.
 
 rows = reader.rows(directory)            # each row as text, sorted
 assert rows == texts(table.scan().to_arrow())
@@ -17,17 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.oracle import CACHE, missing
+from support.oracle import CACHE, compiled, missing, only_one
 
 _VERSION = "1.11.0"
 _ARTIFACT = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13"
 _SOURCE = Path(__file__).with_name("IcebergReader.java")
 
 
-class IcebergReader:
-    """A JVM with Iceberg's library. Skips the test, or fails it with REQUIRE_ORACLE, where it can't run."""
+class _Jvm:
+    """A program with Iceberg's library. Skips the test, or fails it with REQUIRE_ORACLE, where it can't run."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, source: Path, scratch: Path, *arguments: str) -> None:
         reason = missing()
         jar = CACHE / f"iceberg-spark-runtime-{_VERSION}.jar"
         if reason is None and not jar.is_file():
@@ -46,20 +46,44 @@ class IcebergReader:
         assert spec is not None
         assert spec.submodule_search_locations
         jars = f"{jar}{os.pathsep}{Path(spec.submodule_search_locations[0]) / 'jars'}/*"
-        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", scratch, _SOURCE], check=True, capture_output=True)
+        with only_one():
+            classes = compiled(source, "-cp", jars)
         java = shutil.which("java") or "java"
         quick = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
-        self._log = (scratch / "iceberg.log").open("w")
+        self._log = (scratch / f"{source.stem}.log").open("w")
         self._process = subprocess.Popen(
-            [java, *quick, "-cp", f"{scratch}{os.pathsep}{jars}", "IcebergReader"],
+            [java, *quick, "-cp", f"{classes}{os.pathsep}{jars}", source.stem, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             encoding="utf-8",
         )
 
+    def close(self) -> None:
+        """End the JVM."""
+        self._process.communicate()
+        self._log.close()
+
+
+class IcebergRestServer(_Jvm):
+    """A REST catalog of Iceberg (`IcebergRestServer.java`). ``uri``: its address. ``token``: of requests; the secret
+    ``hush-hush`` is a way to get it."""
+
+    def __init__(self, scratch: Path, token: str | None = None) -> None:
+        source = Path(__file__).with_name("IcebergRestServer.java")
+        super().__init__(source, scratch, str(scratch / "warehouse"), *(["bearer", token] if token else ["open"]))
+        assert self._process.stdout is not None
+        self.uri = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+
+
+class IcebergReader(_Jvm):
+    """A JVM that reads tables (`IcebergReader.java`)."""
+
+    def __init__(self, scratch: Path) -> None:
+        super().__init__(_SOURCE, scratch)
+
     def rows(self, directory: Path | str, snapshot: int | None = None) -> list[str]:
-        """The rows of a table, each as text, sorted. ``directory``: it has ``metadata`` in it."""
+        """The rows of a table, each as text, sorted. ``directory``: it has ``metadata`` in it; or a metadata file."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{directory}\t{'newest' if snapshot is None else snapshot}\n")
@@ -68,11 +92,6 @@ class IcebergReader:
         if not first.strip().isdigit():
             raise AssertionError(first)
         return [self._process.stdout.readline().rstrip("\n") for _ in range(int(first))]
-
-    def close(self) -> None:
-        """End the JVM."""
-        self._process.communicate()
-        self._log.close()
 
 
 def texts(rows: pa.Table) -> list[str]:

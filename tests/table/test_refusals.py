@@ -183,8 +183,9 @@ CASES = [
       for more, hint in (({"file__format": "orc"}, "use parquet"), (EVOLUTION_ON, "unset the other"),
                          ({"deletion_vectors__enabled": "true"}, "deletion-vectors.bitmap64=true"),
                          ({"map__storage_layout": "shared-shredding"}, "unset the layout"))),
-    *(Case("iceberg", "write", _set(metadata__iceberg__storage=f"{kind}-catalog"), _append, "hadoop-catalog")
-      for kind in ("hive", "rest")),
+    Case("iceberg", "write", _set(metadata__iceberg__storage="hive-catalog"), _append, "hadoop-catalog"),
+    Case("iceberg", "write", _set(metadata__iceberg__storage="rest-catalog", metadata__iceberg__rest__uri="http://h",
+                                  metadata__iceberg__rest__rest__auth__type="google"), _append, "oauth2"),
     Case("iceberg", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v TIMESTAMP(9)", options={"metadata.iceberg.storage": "table-location"}), "drop or cast"),
     *(Case("query-auth", cell, _set(query_auth__enabled="true"), run, "false") for cell, run in

@@ -8,10 +8,12 @@ know, the deleted rows come back. These are refused by name.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from paimon_pyds.base.types import DataType, Kind, walk_fields
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import OptionError, UnsupportedError
 
 if TYPE_CHECKING:
     from paimon_pyds.base.options.table_options import SchemaLike, TableOptions
@@ -19,6 +21,14 @@ if TYPE_CHECKING:
 LINEAGE_VERSION = 3
 """The first version of Iceberg's format with deletion vectors and row ids."""
 STORAGE = "metadata.iceberg.storage"
+REST = "metadata.iceberg.rest."
+"""What options of the client of an Iceberg REST catalog begin with; its own names follow."""
+PROPERTIES = "metadata.iceberg.table-properties."
+"""What options begin with that are properties of the table in such a catalog."""
+RestAuth: TypeAlias = Literal["none", "basic", "oauth2", "sigv4"]
+"""How requests to such a catalog are authorised."""
+_NO_REST = ("rest.client.proxy.", "rest.client.tls.")
+"""Settings of Java's client that decide how, or whether, a server is reached."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MICROS = (3, 6)
 """Precisions of timestamps that Iceberg's microseconds hold, as Java has them."""
@@ -43,10 +53,53 @@ def shows_vectors(options: TableOptions) -> bool:
     return all(needed) and int(options.get("metadata.iceberg.format-version")) == LINEAGE_VERSION
 
 
+def beginning_with(prefix: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options whose keys begin with a prefix, by what follows it."""
+    return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
+
+
+def rest_auth(settings: Mapping[str, str]) -> RestAuth:
+    """How the settings of a client want requests to be authorised (Apache Iceberg, class AuthManagers).
+
+    Raises UnsupportedError: in a way that is not supported.
+    """
+    named = settings.get("rest.auth.type", "").strip().lower()
+    has_token = not settings.keys().isdisjoint(("token", "credential"))
+    if settings.get("rest.sigv4-enabled", "").strip().lower() == "true":
+        named = "sigv4"
+    found: RestAuth | None = next((kind for kind in get_args(RestAuth) if kind == named), None)
+    if found is None and not named:
+        return "oauth2" if has_token else "none"
+    if found is None or (found == "sigv4" and has_token):
+        what = f"{named} together with a token" if found else named
+        raise UnsupportedError(
+            f"{REST}rest.auth.type={what:.60} is not supported", hint="none, basic, oauth2 and sigv4 are",
+            feature="iceberg",
+        )  # fmt: skip
+    return found
+
+
+def _check_rest(options: TableOptions) -> None:
+    if options.get(STORAGE) != "rest-catalog":
+        return
+    settings = beginning_with(REST, options)
+    if not settings.get("uri"):
+        raise OptionError(f"{STORAGE}=rest-catalog needs {REST}uri", hint="it is the address of the catalog")
+    if rest_auth(settings) == "sigv4" and find_spec("boto3") is None:
+        raise OptionError("signatures of AWS need boto3", hint="pip install 'paimon-pyds[aws]'")
+    for name in settings:
+        if name.startswith(_NO_REST):
+            raise UnsupportedError(
+                f"{REST}{name} is not supported", hint="set HTTPS_PROXY or SSL_CERT_FILE in the environment",
+                feature="iceberg",
+            )  # fmt: skip
+
+
 def check_publishable(schema: SchemaLike, options: TableOptions) -> None:
     """Raises UnsupportedError, naming option or column, where Iceberg's readers could not read the table rightly."""
     if not publishes(options):
         return
+    _check_rest(options)
     if options.get("data-evolution.enabled"):
         raise _refused("tables of data evolution: Iceberg has no files of single columns", "unset the other")
     formats = {str(options.get("file.format")), *options.get("file.format.per.level").values()}

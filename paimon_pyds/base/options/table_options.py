@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from paimon_pyds.base.features import feature_of_option
 from paimon_pyds.base.options.core import CORE_OPTIONS, PLAIN_MAPS
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
-from paimon_pyds.base.options.iceberg import check_publishable
+from paimon_pyds.base.options.iceberg import PROPERTIES, REST, check_publishable
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.base.secrets import RedactedDict, holds_secret, names_secret
 from paimon_pyds.base.types import ArrayType, DataField, MapType
@@ -81,6 +81,9 @@ def dynamic_option(key: str) -> Option | None:
                       doc=f"{match[3]} of the {match[1]} index on {match[2]}", status=Status.HONOURED)  # fmt: skip
     if match := _KEY_INDEX.fullmatch(key):
         return key_index(match[1], f"columns with a {match[1]} index")
+    if key.startswith((REST, PROPERTIES)):
+        doc = "setting of the client of an Iceberg REST catalog" if key.startswith(REST) else "property of its table"
+        return Option(key=key, kind=Kind.STRING, default=None, doc=doc, status=Status.HONOURED)
     if key.startswith(("commit.callback.", "tag.callback.")):
         return Option(key=key, kind=Kind.STRING, default=None, doc="parameter of a Java class", status=Status.IGNORABLE,
                       why="the class can't be called from here")  # fmt: skip
@@ -434,4 +437,7 @@ def check_no_secrets(options: Mapping[str, str]) -> None:
     for key, text in options.items():
         if names_secret(key) or holds_secret(text):
             what = "is a secret" if names_secret(key) else "holds a secret"
-            raise OptionError(f"option {key} {what}, and every reader of a table can read its options", hint=_STORAGE)
+            raise OptionError(
+                f"option {key} {what}, and every reader of a table can read its options",
+                hint="give it to each write, options={…}" if key.startswith(REST) else _STORAGE,
+            )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.options.iceberg import STORAGE
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -24,6 +25,8 @@ _ROLLED_BACK = "retire-pending"
 """Java Paimon 2 leaves this file when it rolls back, as there may be metadata of later snapshots then."""
 _VERSION = re.compile(r"v(\d{1,18})\.metadata\.json", re.ASCII)
 _IDENTITY = "paimon-commit-identity"
+FOREVER = 2**63 - 1
+"""For how long Iceberg may keep a tag: Paimon deletes it."""
 
 
 def commit_identity(snapshot: Snapshot) -> str:
@@ -35,8 +38,13 @@ def describes(metadata: Metadata, snapshot: Snapshot) -> bool:
     """Whether the metadata's newest state is that of a Paimon snapshot. What Java Paimon 1 wrote has no identity,
     and is believed."""
     newest = metadata["snapshots"][-1]
-    known = newest["summary"].get(_IDENTITY)
-    return newest["snapshot-id"] == snapshot.id and known in (None, commit_identity(snapshot))
+    return newest["snapshot-id"] == snapshot.id and identity_of(newest) in (None, commit_identity(snapshot))
+
+
+def identity_of(metadata_snapshot: Metadata) -> str | None:
+    """The identity that Iceberg's record of a snapshot has."""
+    found: str | None = (metadata_snapshot.get("summary") or {}).get(_IDENTITY)
+    return found
 
 
 def identity_summary(snapshot: Snapshot) -> dict[str, str]:
@@ -47,8 +55,7 @@ def identity_summary(snapshot: Snapshot) -> dict[str, str]:
 class IcebergFolder:
     """The Iceberg metadata of a table.
 
-    Raises UnsupportedError: ``metadata.iceberg.storage=hadoop-catalog`` where the table is in no directory of a
-    database.
+    Raises UnsupportedError: the directory is that of a catalog, and the table is in no directory of a database.
     """
 
     def __init__(self, store: TableStore, options: TableOptions) -> None:
@@ -123,9 +130,9 @@ class IcebergFolder:
         self._io.delete(later)
         discard(self._io, [f"{self.path}/{_ROLLED_BACK}"])
 
-    def remove_before(self, number: int) -> None:
-        """Remove the versions before one."""
-        discard(self._io, [self.version_path(version) for version in self.versions() if version < number])
+    def remove_versions(self, numbers: Iterable[int]) -> None:
+        """Remove versions, best effort."""
+        discard(self._io, [self.version_path(number) for number in numbers])
 
     def remove(self, paths: Iterable[str]) -> None:
         """Remove manifests and lists, best effort. ``paths``: as the metadata has them."""
@@ -148,6 +155,11 @@ class IcebergFolder:
         """Write a manifest list; its path as metadata has it."""
         data = avro.encode_list(manifests, self.version, self.codec, legacy=self._legacy)
         return self._write(f"snap-{next(self._numbers)}-{self._unique}.avro", data)
+
+    def write_other(self, path: str, data: bytes) -> None:
+        """Write a file in this directory that is no manifest."""
+        self._io.make_dir(self.path)
+        self._io.write_bytes(path, data)
 
     def _write(self, name: str, data: bytes) -> str:
         path = f"{self.path}/{name}"
@@ -181,13 +193,13 @@ def _directory(root: str, options: TableOptions) -> str:
     database, _, name = root.rpartition("/")
     where = options.get("metadata.iceberg.storage-location")
     if where is None:
-        where = "table-location" if options.get("metadata.iceberg.storage") == "table-location" else "catalog-location"
+        where = "table-location" if options.get(STORAGE) == "table-location" else "catalog-location"
     if where == "table-location":
         return f"{root}/metadata"
     warehouse, _, folder = database.rpartition("/")
     if not folder.endswith(".db"):
         raise UnsupportedError(
-            "metadata.iceberg.storage=hadoop-catalog needs a table in the directory of a database, NAME.db",
+            f"{STORAGE}={options.get(STORAGE)} needs a table in the directory of a database, NAME.db",
             path=root,
             hint="set metadata.iceberg.storage-location=table-location",
         )

@@ -24,16 +24,17 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.iceberg.files import PublishedFiles
-from paimon_pyds.ops.iceberg.folder import IcebergFolder, Metadata, describes, identity_summary
+from paimon_pyds.ops.iceberg.folder import FOREVER, IcebergFolder, Metadata, describes, identity_summary
 from paimon_pyds.ops.iceberg.manifests import Manifest
+from paimon_pyds.ops.iceberg.rest import show_in_catalog
 from paimon_pyds.ops.iceberg.schema import FIRST_PARTITION_ID, SPEC_ID, schema_json, spec_json
 from paimon_pyds.ops.iceberg.state import IcebergState
 from paimon_pyds.storage import discard, normalise_location
 
 _MOST_SNAPSHOTS = 100
 """Snapshots that one call catches up with, one by one; after more, Iceberg's history begins anew."""
-_FOREVER = 2**63 - 1
-"""For how long Iceberg may keep a tag: Paimon deletes it."""
+_LISTINGS = 3
+"""How often versions are looked for that others remove."""
 
 
 def publish(store: TableStore, options: Mapping[str, str] | None = None, *, always: bool = False) -> int | None:
@@ -67,7 +68,7 @@ def publish(store: TableStore, options: Mapping[str, str] | None = None, *, alwa
     folder = IcebergFolder(store, typed)
     there = folder.read(snapshot.id)
     if there is not None and describes(there, snapshot) and not folder.was_rolled_back():
-        _refresh(store, folder, there, snapshot)
+        _refresh(store, typed, folder, there, snapshot)
         return snapshot.id
     return _Publication(store, schema, typed, folder).to(snapshot, there)
 
@@ -91,15 +92,21 @@ def _options(schema: TableSchema, options: Mapping[str, str] | None, *, always: 
     return TableOptions(merged)
 
 
-def _refresh(store: TableStore, folder: IcebergFolder, there: Metadata, snapshot: Snapshot) -> None:
+def _refresh(
+    store: TableStore, options: TableOptions, folder: IcebergFolder, there: Metadata, snapshot: Snapshot
+) -> None:
     """Follow tags and expiry, and a hint that lags, where the newest snapshot is published."""
     snapshots = _still_there(store, there["snapshots"])
     refs = _refs(store, snapshots)
-    if refs != there.get("refs") or len(snapshots) != len(there["snapshots"]):
-        folder.replace(snapshot.id, {**there, "snapshots": snapshots, "refs": refs})
-        _remove_lists(folder, there["snapshots"], snapshots)
+    now = {**there, "snapshots": snapshots, "refs": refs}
+    is_new = refs != there.get("refs") or len(snapshots) != len(there["snapshots"])
+    if is_new:
+        folder.replace(snapshot.id, now)
     if folder.hint() != snapshot.id:
         folder.write_hint(snapshot.id)
+    show_in_catalog(store, options, folder, now)
+    if is_new:
+        _remove_lists(folder, there["snapshots"], snapshots)
 
 
 def _still_there(store: TableStore, snapshots: Sequence[Metadata]) -> list[Metadata]:
@@ -112,7 +119,7 @@ def _refs(store: TableStore, snapshots: Sequence[Metadata]) -> dict[str, Any]:
     """The tags of snapshots that Iceberg has: one of another snapshot would make the metadata invalid."""
     ids = {s["snapshot-id"] for s in snapshots}
     return {
-        name: {"snapshot-id": tag.id, "type": "tag", "max-ref-age-ms": _FOREVER}
+        name: {"snapshot-id": tag.id, "type": "tag", "max-ref-age-ms": FOREVER}
         for name, tag in store.tags().items()
         if tag.id in ids and name != MAIN_BRANCH
     }
@@ -158,8 +165,9 @@ class _Publication:
     def to(self, snapshot: Snapshot, replaced: Metadata | None) -> int:
         """Publish a snapshot. ``replaced``: metadata of its number that describes another state."""
         folder = self._folder
-        versions = folder.versions() if self._is_suspect(snapshot, replaced) else [folder.hint() or 0]
-        known = next(filter(None, map(folder.read, reversed(versions))), replaced)
+        versions, known = self._known(snapshot, replaced)
+        if known is not None and self._is_overtaken(known, snapshot):
+            return int(known["current-snapshot-id"])
         if known is not None:
             folder.location = known["location"]
         base = known
@@ -179,17 +187,39 @@ class _Publication:
         elif not folder.create(snapshot.id, metadata):
             discard(self._store.io, folder.written)  # another process was faster, with the same state
             return snapshot.id
-        if self._store.latest_snapshot_id() == snapshot.id:
+        is_newest = self._store.latest_snapshot_id() == snapshot.id
+        if is_newest:
             folder.write_hint(snapshot.id)
             if len(versions) != 1 or versions[0] >= snapshot.id:
                 folder.retire_after(snapshot.id)
+        show_in_catalog(self._store, self._options, folder, metadata)
+        if is_newest:
             self._clean(snapshot.id, known, metadata, snapshots)
         return snapshot.id
+
+    def _known(self, snapshot: Snapshot, replaced: Metadata | None) -> tuple[list[int], Metadata | None]:
+        """The versions that there may be, and the newest that can be read."""
+        folder = self._folder
+        versions = folder.versions() if self._is_suspect(snapshot, replaced) else [folder.hint() or 0]
+        known = next(filter(None, map(folder.read, reversed(versions))), replaced)
+        for _ in range(_LISTINGS if known is None else 0):  # others may remove what was listed
+            versions = folder.versions()
+            known = next(filter(None, map(folder.read, reversed(versions))), None)
+            if known is not None or not versions:
+                break
+        return versions, known
 
     def _is_suspect(self, snapshot: Snapshot, replaced: Metadata | None) -> bool:
         """Whether there may be other versions than that of the hint: after a rollback, or a process that stopped."""
         hint = self._folder.hint()
         return replaced is not None or hint is None or hint >= snapshot.id or self._folder.was_rolled_back()
+
+    def _is_overtaken(self, known: Metadata, snapshot: Snapshot) -> bool:
+        """Whether another process has published a later snapshot meanwhile."""
+        if known["current-snapshot-id"] <= snapshot.id:
+            return False
+        latest = self._store.latest_snapshot()
+        return latest is not None and latest.id > snapshot.id and describes(known, latest)
 
     def _is_followed(self, base: Metadata, snapshot: Snapshot) -> bool:
         """Whether what the snapshots after the metadata changed can be added to it."""
@@ -305,7 +335,14 @@ class _Publication:
 
     def _clean(self, number: int, known: Metadata | None, metadata: Metadata, snapshots: Sequence[Metadata]) -> None:
         """Remove older versions, and what only snapshots had that the new metadata does not have."""
-        before = snapshots if len(snapshots) > 1 or known is None else [*known["snapshots"], *snapshots]
-        _remove_lists(self._folder, before, metadata["snapshots"])
+        folder, stale = self._folder, list[int]()
         if self._options.get("metadata.iceberg.delete-after-commit.enabled"):
-            self._folder.remove_before(number - int(self._options.get("metadata.iceberg.previous-versions-max")))
+            first = number - int(self._options.get("metadata.iceberg.previous-versions-max"))
+            stale = [version for version in folder.versions() if version < first]
+        before = snapshots if len(snapshots) > 1 or known is None else [*known["snapshots"], *snapshots]
+        if len(stale) > 1:  # a catalog that was not reached may have needed what only these have
+            older = [s for found in map(folder.read, stale) if found for s in found["snapshots"]]
+            lists = {s["manifest-list"]: s for s in [*older, *before]}
+            before = sorted(lists.values(), key=lambda snapshot: int(snapshot["snapshot-id"]))
+        _remove_lists(folder, before, metadata["snapshots"])
+        folder.remove_versions(stale)
