@@ -24,6 +24,7 @@ from benchmarks import (
     cases_partitions,
     cases_rows,
     cases_small,
+    cases_sql,
     cases_stores,
     cases_streams,
     cases_variant,
@@ -223,6 +224,9 @@ class Bench:
 
     def small(self) -> None:
         cases_small.section(self)
+
+    def sql(self) -> None:
+        cases_sql.section(self)
 
     def stores(self) -> None:
         cases_stores.section(self)

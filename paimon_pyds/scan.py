@@ -103,9 +103,9 @@ class Scan(RowStream):
     """
 
     _INTERNAL: ClassVar[frozenset[str]] = frozenset({
-        "analyzed_rows", "check_alone", "field", "has_two_branches", "is_whole", "ordered", "own_plan", "parts",
-        "plan_with_bounds", "request", "root", "schemas", "selecting", "sources", "top_n_query", "top_rows",
-        "used_fields", "waiting", "where_bound",
+        "analyzed_rows", "check_alone", "estimated_rows", "field", "has_two_branches", "is_whole", "ordered",
+        "own_plan", "parts", "plain_files", "plan_with_bounds", "request", "root", "schemas", "selecting", "sources",
+        "top_n_query", "top_rows", "used_fields", "waiting", "where_bound",
     })  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - named arguments that users type
@@ -387,6 +387,22 @@ class Scan(RowStream):
     def schemas(self) -> list[TableSchema]:
         """All schemas of the branch."""
         return self._store.schemas()
+
+    @property
+    def estimated_rows(self) -> int | None:
+        """About how many rows the scan reads, whatever the filter, by the snapshot alone; None if that does not say."""
+        rows = 0 if self.snapshot is None else self.snapshot.total_record_count
+        return None if rows is None else self.request.limited(rows)
+
+    def plain_files(self, most: int) -> tuple[str, ...] | None:
+        """The local Parquet files that hold the rows of this scan as they are, if they are ``most`` at most and have no
+        index; None for other scans."""
+        from paimon_pyds.engine.scan.plain_files import may_be_plain, plain_files
+
+        if not self.is_whole or not may_be_plain(self._store, self.request, most):
+            return None
+        same = {schema.id for schema in self.schemas() if schema.fields == self.schema.fields}
+        return plain_files(self.own_plan, same)
 
     def _planned(self, request: ScanRequest) -> ScanPlan:
         self.check_alone("planned")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.base.types import arrow_schema
@@ -58,25 +58,28 @@ def lazy_frame(rows: Any) -> polars.LazyFrame:
     return register_io_source(read, schema=schema)
 
 
-def comparable(rows: Any) -> dict[str, DataField]:
-    """The columns by name that conditions may narrow."""
+def comparable(rows: Any, kinds: Collection[Kind] = _COMPARABLE) -> dict[str, DataField]:
+    """The columns by name that conditions may narrow: of some kinds of types."""
     if not hasattr(rows, "selecting"):
         return {}
-    return {f.name: f for f in rows.schema.fields if f.name in rows.column_names and f.type.kind in _COMPARABLE}
+    return {f.name: f for f in rows.schema.fields if f.name in rows.column_names and f.type.kind in kinds}
+
+
+def takes_conditions(rows: Any) -> bool:
+    """Whether `narrowed` applies conditions: a limit, an order, and the changes between two states need all rows."""
+    return hasattr(rows, "selecting") and rows.request.row_limit is None and rows.between is None
 
 
 def narrowed(rows: Any, columns: list[str] | None, sql: str | None) -> Any:
     """The rows with these columns for which a condition is true; or more rows and columns.
 
-    A limit, an order, and the changes between two states need all rows: the condition is not applied before them.
+    The condition is applied where the rows take one (`takes_conditions`).
     """
     if not hasattr(rows, "selecting"):
         return rows
     fields = {f.name: f for f in rows.schema.fields}
     whole = {f.name for f in arrow_schema(rows.schema.fields) if f.name in rows.column_names}
-    found = rows
-    if sql is not None and rows.request.row_limit is None and rows.between is None:
-        found = rows.where(sql)
+    found = rows.where(sql) if sql is not None and takes_conditions(rows) else rows
     if columns and whole.issuperset(columns):
         found = found.selecting(tuple(fields[name] for name in columns))
     return found

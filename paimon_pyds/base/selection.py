@@ -6,6 +6,7 @@ them (REMAIN, SKIP, positions), closed under and, or, minus.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -18,6 +19,11 @@ from paimon_pyds.base.records import dataclass
 
 STRIP_BINS = 120
 """Parts into which a file's rows are cut to show the distribution of the wanted ones."""
+
+
+def bitmap_of(positions: npt.NDArray[np.integer]) -> BitMap:
+    """The bitmap of positions, each in 0 … 2³²-1."""
+    return BitMap(array("I", positions.astype(np.uint32).tobytes()))  # several times quicker than from a numpy array
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,8 @@ class RowSelection:
     @staticmethod
     def of(positions: Iterable[int] | npt.NDArray[np.integer]) -> RowSelection:
         """The rows at these positions (each in 0 … 2³²-1)."""
+        if isinstance(positions, np.ndarray) and positions.dtype == np.uint32:
+            return RowSelection(bitmap_of(positions))
         return RowSelection(BitMap(positions))
 
     @property

@@ -25,7 +25,7 @@ from pyroaring import BitMap
 from paimon_pyds.base.arrays import Int64s, fixed_binary, from_numpy, join_binary, pc, sorted_positions, to_numpy
 from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.selection import RowSelection, bitmap_of
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
@@ -204,7 +204,7 @@ class BitmapReader:
             return next(self.read_bitmaps(places, keep=True)) if cached is None else cached
         single = np.array([-1 - offset for offset, _ in places if offset < 0], np.int64)
         self.check_rows(single)
-        union = BitMap(single.astype(np.uint32))
+        union = bitmap_of(single)
         missing = []
         for offset, length in places:
             if offset < 0:

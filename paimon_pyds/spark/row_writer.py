@@ -18,6 +18,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import grouped, pc
 from paimon_pyds.base.options import check_without_key
+from paimon_pyds.base.selection import bitmap_of
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.kinds import UNORDERED_KINDS
 from paimon_pyds.base.types.nested import find_name
@@ -170,8 +171,8 @@ def _add_positions(positions: dict[str, BitMap], batch: pa.RecordBatch) -> None:
         raise OptionError("__paimon_row_index must be a position in its file, 0 or more")
     codes = np.asarray(paths.indices)
     for code, path in enumerate(paths.dictionary.to_pylist()):
-        mine = rows[codes == code].astype(np.uint32)
-        found = BitMap(mine)
+        mine = rows[codes == code]
+        found = bitmap_of(mine)
         if len(found) != len(mine):
             raise _named_twice(path)
         _add_rows(positions, path, found, unique=True)

@@ -15,6 +15,7 @@ from paimon_pyds.base.arrays import from_numpy, one_batch, pc, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.selection import bitmap_of
 from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.compact.append_plan import Plan
 from paimon_pyds.engine.compact.expired_rows import not_expired
@@ -399,7 +400,7 @@ class OlderRows:
         )
         assert file.run is not None
         for rows in read_wanted(spec, keys, file, FileTrace(file.path, file.row_count), DEFAULT_BATCH_ROWS):
-            positions = BitMap(to_numpy(rows.column(ROW_INDEX)).astype(np.uint32))
+            positions = bitmap_of(to_numpy(rows.column(ROW_INDEX)))
             self.positions[file.name] = self.positions.get(file.name, BitMap()) | positions
             if not whole:
                 stay = matches(self._stays, rows)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import Int64s, from_numpy, to_numpy
+from paimon_pyds.base.selection import bitmap_of
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.small_files import MOST_TOGETHER, joined_files, read_numbered
@@ -57,8 +58,8 @@ def places_of(batch: pa.RecordBatch) -> Int64s:
 def rows_of_files(places: Int64s, count: int) -> list[BitMap]:
     """The rows at some places of each of ``count`` files. ``places``: ascending."""
     bounds = np.searchsorted(places, np.arange(count + 1) << _ROW_BITS).tolist()
-    rows = (places & ((1 << _ROW_BITS) - 1)).astype(np.uint32)
-    return [BitMap(rows[start:end]) for start, end in pairwise(bounds)]
+    rows = places & ((1 << _ROW_BITS) - 1)
+    return [bitmap_of(rows[start:end]) for start, end in pairwise(bounds)]
 
 
 def places_in_files(rows: Sequence[BitMap]) -> Int64s:

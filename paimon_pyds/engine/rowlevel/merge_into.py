@@ -23,6 +23,7 @@ from pyroaring import BitMap
 from paimon_pyds.base.arrays import from_numpy
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.progress import phase, worked
+from paimon_pyds.base.selection import bitmap_of
 from paimon_pyds.base.types import DataField
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.commit.publisher import removing_unfinished
@@ -410,10 +411,10 @@ def _merge_columns(task: _MergeTask) -> _Merged:
                 gone.append(places[found.rows[~updates]])
                 stays.append(places[found.unchanged])
             for rows, found_rows in ((gone, positions), (stays, unchanged)):
-                if own := BitMap(np.concatenate(rows).astype(np.uint32)):
+                if own := bitmap_of(np.concatenate(rows)):
                     found_rows[candidate.number] = own
             if versions:
-                at = BitMap(np.concatenate(changes).astype(np.uint32))
+                at = bitmap_of(np.concatenate(changes))
                 updated += len(at)
                 messages[candidate.number] = write_columns(context, task.spec, candidate, at, versions)
             else:

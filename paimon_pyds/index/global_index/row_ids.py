@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.selection import bitmap_of
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap, read_layout
 
@@ -59,5 +59,5 @@ def encode_row_ids(ids: Int64s) -> bytes:
     highs, starts = np.unique(ids >> 32, return_index=True)
     out = bytearray(len(highs).to_bytes(_COUNT_BYTES, "little"))
     for high, part in zip(highs.tolist(), np.split(ids, starts[1:]) if len(highs) else (), strict=True):
-        out += high.to_bytes(_HIGH_BYTES, "little") + encode_bitmap(BitMap((part & 0xFFFFFFFF).astype(np.uint32)))
+        out += high.to_bytes(_HIGH_BYTES, "little") + encode_bitmap(bitmap_of(part & 0xFFFFFFFF))
     return bytes(out)
