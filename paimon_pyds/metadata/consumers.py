@@ -15,7 +15,7 @@ from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
 
 _NEXT = "nextSnapshot"
-_KEPT = ".kept"
+_RETAINED = ".retained"
 
 
 def consumers(store: TableStore) -> dict[str, int]:
@@ -55,16 +55,16 @@ def write_consumer(store: TableStore, id_: str, next_snapshot: int, others: Mapp
     store.io.replace(store.paths.consumer(id_), content.encode())
 
 
-def kept_consumer(id_: str) -> str:
+def retaining_consumer(id_: str) -> str:
     """The id of the second consumer of a streaming reader, by which it keeps a snapshot before the next one."""
-    return f"{id_}{_KEPT}"
+    return f"{id_}{_RETAINED}"
 
 
 def consumer_owner(id_: str) -> str:
     """The streaming reader that a consumer is of."""
-    return id_.removesuffix(_KEPT)
+    return id_.removesuffix(_RETAINED)
 
 
 def forget_consumer(store: TableStore, id_: str) -> None:
-    """Forget a streaming reader, and what it kept."""
-    store.io.delete([store.paths.consumer(name) for name in (id_, kept_consumer(id_))])
+    """Forget a streaming reader, and the consumer that retains what it needs."""
+    store.io.delete([store.paths.consumer(name) for name in (id_, retaining_consumer(id_))])

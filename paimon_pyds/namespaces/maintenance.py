@@ -285,8 +285,8 @@ class Maintenance(Namespace):
         """The snapshot that each streaming reader reads next: it stays, and so do later ones.
 
         Returns:
-            The number of that snapshot by the reader's ``consumer-id``; by ``ID.kept`` an earlier one that a reader of
-            this package still needs.
+            The number of that snapshot by the reader's ``consumer-id``; by ``ID.retained`` an earlier one that a
+            reader of this package still needs.
 
         Raises:
             CorruptFileError: a consumer's file has no number.

@@ -51,7 +51,7 @@ def test_options(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--columns", "id", "--from", "1", "--until", "1", "--rowkind-column", "op", "--consumer-id", "c"]
     assert main(["follow", table.path, *arguments, "--output", "csv"]) == 0
     assert capsys.readouterr().out == "op,id\n+I,1\n+I,2\n"
-    assert table.maintenance.consumers() == {"c": 2, "c.kept": 1}
+    assert table.maintenance.consumers() == {"c": 2, "c.retained": 1}
     assert main(["follow", table.path, "--from", "nowhere"]) == 1
     assert "no tag" in capsys.readouterr().err
     assert main(["follow", table.path, "--option", "scan.mode=latest", "--until", "latest", "--output", "csv"]) == 0

@@ -80,7 +80,7 @@ def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_
     assert ids(query.rows()) == [1, 2, 4, 5]
     assert [offset["next"] for offset in query.offsets()] == [2, 5]
     assert {offset["start"] for offset in query.offsets()} == {1}
-    assert table.maintenance.consumers() == {"job": 2, "job.kept": 1}
+    assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
 
 
 def test_limits_cut_a_backlog_into_batches(spark: Any, table: pp.Table, tmp_path: Path) -> None:

@@ -159,14 +159,14 @@ def test_what_a_query_has_seen_is_the_table(tmp_path: Path, kind: str) -> None:
 def test_a_consumer_follows_what_spark_has_committed(table: pp.Table, mode: str) -> None:
     engine = Engine(readers(table.path, consumer_id="job", consumer__mode=mode), old=not HAS_LIMITS)
     engine.run()
-    assert table.maintenance.consumers() == {"job.kept": 1}
+    assert table.maintenance.consumers() == {"job.retained": 1}
     table.append(numbers(3))
     table.compact(full=True)
     table.snapshots.expire(retain_max=1, retain_min=1)
     engine.run()
     assert table.system.read("consumers").to_pylist() == [
         {"consumer_id": "job", "next_snapshot_id": 2},
-        {"consumer_id": "job.kept", "next_snapshot_id": 1},
+        {"consumer_id": "job.retained", "next_snapshot_id": 1},
     ]
     reader = readers(table.path)()
     reader.commit({"version": 1, "broken": True})

@@ -184,9 +184,19 @@ class FollowerWorld:
 
     def _expire(self) -> None:
         self.table.snapshots.expire(retain_max=self.random.randint(1, 6), retain_min=1)
+        ids = [snapshot.id for snapshot in self.table.snapshots.list()]
+        retains = f"{self.consumer}.retained" in self.table.maintenance.consumers()
+        if (
+            self.position
+            and self.rolled_back
+            and not retains
+            and "changelog.num-retained.min" not in self.table.options
+        ):
+            before = pp.engine.stream.StreamPosition.from_json(self.position).next - 1  # type: ignore[attr-defined]
+            if before not in ids:  # nothing tells of the rollback any more
+                self.begin()
         if self.consumer is None:
             return
-        ids = [snapshot.id for snapshot in self.table.snapshots.list()]
         for next_ in self.table.maintenance.consumers().values():
             assert not ids or next_ >= ids[0] or self.rolled_back, "a consumer keeps what it has yet to read"
 

@@ -22,7 +22,7 @@ from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit, place_of
 from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError
-from paimon_pyds.metadata.consumers import consumer_others, kept_consumer, write_consumer
+from paimon_pyds.metadata.consumers import consumer_others, retaining_consumer, write_consumer
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -97,7 +97,7 @@ class ChangeStream:
         )
         self._history = History(self._store, changelog=self._changelog)
         self._moved_at: float | None = None
-        self._kept = 0
+        self._retained = 0
         """The snapshot that the second consumer keeps, if this process stored it."""
 
     @property
@@ -346,17 +346,17 @@ class ChangeStream:
         """Say that all up to a position is processed, be it the start: the consumer of ``consumer-id``, if any, stores
         it, and what comes next does not expire.
 
-        A stream may need one snapshot that is earlier than a consumer may name, which a second consumer, ``ID.kept``,
-        keeps. It is that whose state the stream starts with, as nobody could go on from its changes; later the one
+        A stream may need one snapshot that is earlier than a consumer may name: a second consumer, ``ID.retained``,
+        does. It is that whose state the stream starts with, as nobody could go on from its changes; later the one
         before the next, by which a rollback is noticed, and which has the rows that an overwrite replaces.
         """
         consumer = self._option("consumer-id")
         if consumer is None:
             return
         needed = max(position.next - (not position.reads_state), 1)
-        if needed != self._kept:
-            write_consumer(self._store, kept_consumer(consumer), needed)
-            self._kept = needed
+        if needed != self._retained:
+            write_consumer(self._store, retaining_consumer(consumer), needed)
+            self._retained = needed
         if not position.reads_state:
             write_consumer(self._store, consumer, position.next, consumer_others(self._store, consumer))
 

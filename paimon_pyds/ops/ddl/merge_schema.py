@@ -109,7 +109,7 @@ def merge_columns(
 def merge_named_types(store: TableStore, columns: Sequence[tuple[str, str]]) -> None:
     """Bring columns into the table whose types somebody says, in Paimon's words: new ones are added, and others widen
     where the table's options say so. A name may come with several types: a new column gets the one that holds all.
-    Raises SchemaError: none of them does, or as `publish_schema`."""
+    Raises SchemaError: each lacks values of another; or as `publish_schema`."""
     if columns:
         publish_schema(store, lambda old: _with_named_types(old, columns))
 

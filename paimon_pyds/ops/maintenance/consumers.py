@@ -21,7 +21,7 @@ from paimon_pyds.metadata.consumers import (
     consumer_owner,
     consumer_position,
     forget_consumer,
-    kept_consumer,
+    retaining_consumer,
     write_consumer,
 )
 from paimon_pyds.metadata.intents import expiring_before
@@ -59,7 +59,7 @@ def reset_consumer(
     with suppress(FileNotFoundError, CorruptFileError):  # a damaged file is written anew, or forgotten
         before = consumer_position(store, name)
     if next_snapshot is None:
-        if name not in known and kept_consumer(name) not in known:
+        if name not in known and retaining_consumer(name) not in known:
             what = f"there is no consumer {name!r:.100}"
             raise NotFoundError(what, path=store.root, hint=suggest(name, known, "consumers"))
         if not dry_run:
@@ -74,7 +74,7 @@ def reset_consumer(
         except SnapshotNotFoundError:
             store.io.delete([path]) if before is None else write_consumer(store, name, before, others)
             raise
-        store.io.delete([store.paths.consumer(kept_consumer(name))])
+        store.io.delete([store.paths.consumer(retaining_consumer(name))])
     return before
 
 

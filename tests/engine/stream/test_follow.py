@@ -155,14 +155,14 @@ def test_a_row_is_given_by_the_first_look_after_its_commit(table: pp.Table, monk
 def test_a_consumer_is_where_it_goes_on(table: pp.Table, mode: str) -> None:
     follow = table.follow(from_=1, consumer_id="job", until="latest", options={"consumer.mode": mode})
     next(follow)
-    assert table.maintenance.consumers() == {"job": 1, "job.kept": 1}, "the first change is not processed yet"
+    assert table.maintenance.consumers() == {"job": 1, "job.retained": 1}, "the first change is not processed yet"
     next(follow)
-    assert table.maintenance.consumers() == {"job": 2, "job.kept": 1}
+    assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
     follow.close()
     assert _rows(table.follow(from_=1, consumer_id="job", until=2)) == [(2, 1), (2, 11)]
-    assert table.maintenance.consumers() == {"job": 3, "job.kept": 2}
+    assert table.maintenance.consumers() == {"job": 3, "job.retained": 2}
     assert _rows(table.follow(consumer_id="job", until="latest")) == [(3, 2), (3, 12)]
-    assert table.maintenance.consumers() == {"job": 4, "job.kept": 3}
+    assert table.maintenance.consumers() == {"job": 4, "job.retained": 3}
 
 
 def test_kinds_are_beside_rows_where_wanted(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_consumers_go_on(table: pp.Table) -> None:
     end = stream.end(stream.start())
     assert table.maintenance.consumers() == {}
     stream.confirm(end)
-    assert table.maintenance.consumers() == {"job": 5, "job.kept": 4}
+    assert table.maintenance.consumers() == {"job": 5, "job.retained": 4}
     assert stream_of(table, options=given).start().next == 5
     assert stream_of(table, options={**given, "consumer.ignore-progress": "true"}).start().next == 1
     assert stream_of(table, options={**given, "consumer-id": "other"}).start().next == 1
@@ -188,7 +188,7 @@ def test_a_state_that_is_not_read_yet_is_kept(table: pp.Table) -> None:
     stream = stream_of(table, options={"consumer-id": "job"})
     start = stream.start()
     stream.confirm(start)
-    assert table.maintenance.consumers() == {"job.kept": 4}, "nobody could go on from the changes of snapshot 4"
+    assert table.maintenance.consumers() == {"job.retained": 4}, "nobody could go on from the changes of snapshot 4"
     for number in range(3):
         table.append({"id": [10 + number]})
     table.compact(full=True)
@@ -198,7 +198,7 @@ def test_a_state_that_is_not_read_yet_is_kept(table: pp.Table) -> None:
     assert [row["id"] for _, row in rows] == [0, 1, 2, 10, 11, 12]
     assert again.start().first == "full"
     again.confirm(end)
-    assert table.maintenance.consumers() == {"job": 9, "job.kept": 8}
+    assert table.maintenance.consumers() == {"job": 9, "job.retained": 8}
     assert again.start() == replace(again.start(), first="changes", start=9)
 
 
@@ -208,7 +208,7 @@ def test_the_rows_that_an_overwrite_replaces_are_kept(tmp_path: Path) -> None:
     table.append({"id": [1]})
     follow = table.follow(consumer_id="job", until="latest", rowkind_column="kind")
     assert [row for change in follow for row in change.batch.to_pylist()] == [{"kind": "+I", "id": 1}]
-    assert table.maintenance.consumers() == {"job": 2, "job.kept": 1}
+    assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
     table.overwrite({"id": [2]})
     table.snapshots.expire(retain_max=1, retain_min=1)
     follow = table.follow(consumer_id="job", until="latest", rowkind_column="kind")
@@ -222,7 +222,7 @@ def test_a_follower_that_has_not_begun_keeps_what_it_needs(table: pp.Table) -> N
     follow = table.follow(from_=1, consumer_id="job", until="latest")
     table.snapshots.expire(retain_max=1, retain_min=1)
     assert [change.snapshot for change in follow] == [1, 2, 4]
-    assert table.maintenance.consumers() == {"job": 5, "job.kept": 4}
+    assert table.maintenance.consumers() == {"job": 5, "job.retained": 4}
 
 
 def test_consumers_keep_snapshots(table: pp.Table) -> None:

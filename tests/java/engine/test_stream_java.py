@@ -147,7 +147,7 @@ def test_both_keep_what_a_consumer_of_the_other_has_yet_to_read(oracle: Oracle, 
     with oracle.batch() as batch:
         batch.add("stream", tmp_path, "db.t", *_arguments({"consumer-id": "java"}))
     assert [change.snapshot for change in table.follow(consumer_id="java", until=4)] == [3, 4]
-    assert table.maintenance.consumers() == {"java": 5, "java.kept": 4, "ours.kept": 5}
+    assert table.maintenance.consumers() == {"java": 5, "java.retained": 4, "ours.retained": 5}
     table.append({"id": [6]})
     table.append({"id": [7]})
     with oracle.batch() as batch:
@@ -159,7 +159,7 @@ def test_both_keep_what_a_consumer_of_the_other_has_yet_to_read(oracle: Oracle, 
     assert [change.snapshot for change in ours] == [7]
     assert _first_after_java_expiry(oracle, table) == 7
     found = sorted(oracle.program("MaintenanceOracle", "consumers", table.path))
-    assert found == ["java=8", "ours.kept=7", "ours=8"]
+    assert found == ["java=8", "ours.retained=7", "ours=8"]
 
 
 def _first_after_java_expiry(oracle: Oracle, table: pp.Table) -> int:

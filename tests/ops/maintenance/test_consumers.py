@@ -73,15 +73,15 @@ def test_what_a_reader_kept_goes_with_it(table: pp.Table) -> None:
     ):
         for name in ("a", "b"):
             table.maintenance.reset_consumer(name, 2)
-            table.maintenance.reset_consumer(f"{name}.kept", 1)
-        assert table.maintenance.consumers() == {"a": 2, "a.kept": 1, "b": 2, "b.kept": 1}
+            table.maintenance.reset_consumer(f"{name}.retained", 1)
+        assert table.maintenance.consumers() == {"a": 2, "a.retained": 1, "b": 2, "b.retained": 1}
         forget()
-        assert table.maintenance.consumers() == {"b": 2, "b.kept": 1}
+        assert table.maintenance.consumers() == {"b": 2, "b.retained": 1}
     table.maintenance.reset_consumer("b", 4)
     assert table.maintenance.consumers() == {"b": 4}
-    table.maintenance.reset_consumer("b.kept", 3)
-    table.maintenance.clear_consumers("b", excluding=r"b\.kept")
-    assert table.maintenance.consumers() == {"b.kept": 3}
+    table.maintenance.reset_consumer("b.retained", 3)
+    table.maintenance.clear_consumers("b", excluding=r"b\.retained")
+    assert table.maintenance.consumers() == {"b.retained": 3}
     table.maintenance.reset_consumer("b")
     assert table.maintenance.consumers() == {}
 
