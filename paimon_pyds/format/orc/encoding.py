@@ -58,18 +58,19 @@ def read_varint(data: bytes, at: int, path: object = None) -> tuple[int, int]:
 
 def read_message(data: bytes, path: object = None) -> Iterator[Field]:
     """The fields of a message. Raises CorruptFileError."""
-    at = 0
-    while at < len(data):
-        tag, at = read_varint(data, at, path)
+    at, end = 0, len(data)
+    while at < end:
+        # Nearly all numbers have one byte: those are taken without a call, which would be half of the time.
+        tag, at = (data[at], at + 1) if data[at] < 0x80 else read_varint(data, at, path)
         wire = tag & 7
         if wire == 0:
-            value, at = read_varint(data, at, path)
+            value, at = (data[at], at + 1) if at < end and data[at] < 0x80 else read_varint(data, at, path)
             yield tag >> 3, wire, value
             continue
         length = _FIXED.get(wire)
         if wire == 2:
-            length, at = read_varint(data, at, path)
-        if length is None or length > len(data) - at:
+            length, at = (data[at], at + 1) if at < end and data[at] < 0x80 else read_varint(data, at, path)
+        if length is None or length > end - at:
             raise CorruptFileError("a field runs over its end", path=path, offset=at, field=f"field {tag >> 3}")
         part = data[at : at + length]
         yield tag >> 3, wire, part if wire == 2 else int.from_bytes(part, "little")

@@ -8,8 +8,9 @@ range of timestamps, which decide how to read.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.varints import unzigzag
@@ -166,14 +167,15 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
         end = read(size - length, length)
     footer = unpack(end[len(end) - length : len(end) - script_length - 1], codec, block_size, path)
     row_count, stripes, root, statistics, user_metadata = _footer(footer, size - length, path)
-    bounds = [_timestamp_bounds(column, path) for column in statistics]
+    stamps = [node.id for node in root.walk() if node.kind in TIMESTAMPS and node.id < len(statistics)]
+    bounds = {column: _timestamp_bounds(statistics[column], path) for column in stamps}
     return OrcTail(
         codec=codec,
         block_size=block_size,
         row_count=row_count,
         stripes=stripes,
         root=root,
-        timestamps={column: found for column, found in enumerate(bounds) if found is not None},
+        timestamps={column: found for column, found in bounds.items() if found is not None},
         statistics=statistics,
         metadata=(size - length - metadata_length, metadata_length),
         tail_length=max(length, guess),
@@ -202,7 +204,7 @@ def _footer(
     before its footer."""
     row_count = first = 0
     stripes: list[Stripe] = []
-    types: list[tuple[int, list[int], list[str]]] = []
+    types: list[bytes] = []
     statistics: list[bytes] = []
     added: dict[bytes, bytes] = {}
     for number, _, value in read_message(data, path):
@@ -214,7 +216,7 @@ def _footer(
                 stripes.append(_stripe(as_bytes(value, path, "stripes"), first, content, path))
                 first += stripes[-1].rows
             case 4:
-                types.append(_type(as_bytes(value, path, "types"), path))
+                types.append(as_bytes(value, path, "types"))
             case 6:
                 row_count = as_number(value, path, "numberOfRows")
             case 7:
@@ -223,7 +225,7 @@ def _footer(
                 raise UnsupportedError("encrypted ORC files are not supported", path=path)
     if first != row_count:
         raise CorruptFileError(f"stripes of {first} rows in a file of {row_count}", path=path, field="numberOfRows")
-    return row_count, tuple(stripes), _tree(types, path), tuple(statistics), added
+    return row_count, tuple(stripes), _root(types, path), tuple(statistics), added
 
 
 def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:
@@ -234,37 +236,48 @@ def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:
     return Stripe(offset, index, body, footer, first_row, rows)
 
 
-def _type(data: bytes, path: object) -> tuple[int, list[int], list[str]]:
+def _root(messages: Sequence[bytes], path: object) -> OrcType:
+    """The type of a file's rows, by the messages of all types."""
+    if not messages or len(messages) > _MAX_TYPES:
+        raise CorruptFileError(f"{len(messages)} types", path=path, field="types")
+    try:
+        return _tree(tuple(messages))
+    except (CorruptFileError, UnsupportedError) as error:
+        error.path = None if path is None else str(path)
+        raise
+
+
+def _type(data: bytes) -> tuple[int, list[int], list[str]]:
     kind, children, names = 0, [], []
-    for number, _, value in read_message(data, path):
+    for number, _, value in read_message(data):
         match number:
             case 1:
-                kind = as_number(value, path, "kind")
+                kind = as_number(value, None, "kind")
             case 2:
-                children += as_numbers(value, path)
+                children += as_numbers(value, None)
             case 3:
-                names.append(as_bytes(value, path, "fieldNames").decode("utf-8", "replace"))
+                names.append(as_bytes(value, None, "fieldNames").decode("utf-8", "replace"))
     return kind, children, names
 
 
-def _tree(types: list[tuple[int, list[int], list[str]]], path: object) -> OrcType:
-    if not types or len(types) > _MAX_TYPES:
-        raise CorruptFileError(f"{len(types)} types", path=path, field="types")
+@lru_cache(maxsize=4)  # most files that are read one after the other have the same types
+def _tree(messages: tuple[bytes, ...]) -> OrcType:
+    types = list(map(_type, messages))
     nodes: list[OrcType] = []
     for i, (kind, _, names) in enumerate(types):
         if kind not in OrcKind._value2member_map_:
-            raise UnsupportedError(f"ORC type number {kind} is not known", path=path)
+            raise UnsupportedError(f"ORC type number {kind} is not known")
         nodes.append(OrcType(i, OrcKind(kind), [], names))
     depths = {0: 0}
     for i, (kind, children, names) in enumerate(types):
         # Types are numbered parents first and have one parent each, so that no type can contain itself.
         fits = all(i < c < len(nodes) and c not in depths for c in children) and len(set(children)) == len(children)
         if not fits or (kind == OrcKind.STRUCT and len(names) != len(children)) or depths.get(i, 0) > _MAX_DEPTH:
-            raise CorruptFileError("the tree of types is broken", path=path, field="subtypes")
+            raise CorruptFileError("the tree of types is broken", field="subtypes")
         depths.update(dict.fromkeys(children, depths.get(i, 0) + 1))
         nodes[i].children = [nodes[c] for c in children]
     if nodes[0].kind is not OrcKind.STRUCT:
-        raise CorruptFileError("the root of an ORC file must be a struct", path=path, field="types")
+        raise CorruptFileError("the root of an ORC file must be a struct", field="types")
     return nodes[0]
 
 
