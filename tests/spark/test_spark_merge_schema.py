@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,6 +13,8 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
 from paimon_pyds.spark import foreach_batch, merge, write
+from support.effort import LONG, SEED
+from support.growing_world import WIDEN, GrowingWorld
 
 pytestmark = pytest.mark.spark
 
@@ -51,8 +54,6 @@ def test_every_write_brings_columns(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sink", ["sink", "foreach_batch"])
 def test_streams_bring_columns(spark: Any, tmp_path: Path, sink: str) -> None:
-    import pyarrow as pa
-
     table = pp.Table.create(tmp_path / "t", "id INT", ["id"], options={"bucket": "1"})
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "c": [5]}), tmp_path / "in" / "1.parquet")
@@ -64,3 +65,19 @@ def test_streams_bring_columns(spark: Any, tmp_path: Path, sink: str) -> None:
         query = stream.foreachBatch(foreach_batch(str(tmp_path / "t"), name="s", options=_MERGE)).start()
     query.awaitTermination(120)
     assert table.to_arrow().to_pylist() == [{"id": 1, "c": 5}]
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keys"])
+def test_random_columns_come_widen_and_go(spark: Any, tmp_path: Path, keyed: bool) -> None:
+    path = str(tmp_path / "t")
+
+    def save(rows: pa.Table) -> None:
+        pq.write_table(rows, tmp_path / "rows.parquet")
+        frame = spark.read.parquet(str(tmp_path / "rows.parquet"))
+        frame.write.format("paimon_pyds").mode("append").options(**WIDEN).save(path)
+
+    world = GrowingWorld(SEED, tmp_path / "t", "parquet", keyed, save)
+    for _ in range(30 if LONG else 4):
+        world.step()
+        world.check()
+        world.check(spark.read.format("paimon_pyds").load(path).toArrow())
