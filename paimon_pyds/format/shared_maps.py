@@ -20,7 +20,9 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
 MAPPING, OVERFLOW = "__field_mapping", "__overflow"
-_PREFIX = b"paimon.map.shared-shredding."
+LAYOUT, SHARED = "map.storage-layout", "shared-shredding"
+"""The option of a column, and what it is for these."""
+PREFIX = b"paimon.map.shared-shredding."
 _MOST_KEY_BYTES = 1 << 28
 """Bytes of the text that has all keys of a file: more is no number of keys that many rows share."""
 _LZ4_HEADER = 8
@@ -45,6 +47,11 @@ class SharedKeys:
     numbers: Int64s
     columns: int
 
+    @staticmethod
+    def are_in(metadata: Mapping[bytes, bytes] | None) -> bool:
+        """Whether the metadata of a column has them."""
+        return f"paimon.{LAYOUT}".encode() in (metadata or {})
+
     @classmethod
     def of(cls, metadata: Mapping[bytes, bytes] | None, column: str, path: object) -> SharedKeys:
         """What the metadata of a column says.
@@ -54,7 +61,7 @@ class SharedKeys:
             UnsupportedError: it is missing, or of a later version.
         """
         found = metadata or {}
-        if found.get(b"paimon.map.storage-layout") != b"shared-shredding" or found.get(_PREFIX + b"version") != b"1":
+        if found.get(b"paimon.map.storage-layout") != b"shared-shredding" or found.get(PREFIX + b"version") != b"1":
             raise UnsupportedError(
                 f"column {column!r} is a MAP whose keys many rows share (map.storage-layout=shared-shredding), of a "
                 "version that is not known",
@@ -63,9 +70,9 @@ class SharedKeys:
                 f"fields.{column}.map.storage-layout=default",
             )
         try:
-            columns, size = (int(found[_PREFIX + name]) for name in (b"num-columns", b"field-dict-original-size"))
-            packed = found[_PREFIX + b"field-dict"].decode().encode("latin-1")
-            numbers = json.loads(_unpacked(packed, size, found.get(_PREFIX + b"field-dict-compression", b"zstd")))
+            columns, size = (int(found[PREFIX + name]) for name in (b"num-columns", b"field-dict-original-size"))
+            packed = found[PREFIX + b"field-dict"].decode().encode("latin-1")
+            numbers = json.loads(_unpacked(packed, size, found.get(PREFIX + b"field-dict-compression", b"zstd")))
             order = sorted((number, name) for name, number in numbers.items())
             ids = np.array([number for number, _ in order], np.int64)
             names = array([name for _, name in order], pa.string())

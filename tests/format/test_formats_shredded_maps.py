@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,14 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
+from paimon_pyds.format.parquet import writer
 from support.data_files import fields_of, read_file
+from support.effort import LONG
 from support.peers import Pypaimon, Rust
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads, v2_table
 from support.values import lines
@@ -205,7 +210,7 @@ def peer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rust | Pypa
     found.close()
 
 
-def test_what_is_written_here_is_plain_and_all_read_it(tmp_path: Path, peer: Rust | Pypaimon) -> None:
+def test_what_is_written_here_all_read(tmp_path: Path, peer: Rust | Pypaimon) -> None:
     table = pp.Table.open(v2_copy("map_shredded", tmp_path))
     table.alter({"fields.m.map.storage-layout": "shared-shredding"})
     expected = {row["id"]: sorted(row["m"] or []) for row in table.to_arrow().to_pylist()}
@@ -220,3 +225,85 @@ def test_what_is_written_here_is_plain_and_all_read_it(tmp_path: Path, peer: Rus
             assert {row["id"]: sorted(row["m"] or []) for row in rows.to_pylist()} == expected
         table.compact(full=True)
     assert not table.maintenance.verify(deep=True).findings
+    assert _is_stored_so(table)
+
+
+def _is_stored_so(table: pp.Table) -> bool:
+    return all("__field_mapping" in str(pq.read_schema(file.path)) for file in table.scan().plan().files)
+
+
+def _table(path: Path, value: str = "BIGINT", **more: str) -> pp.Table:
+    options = {"fields.m.map.storage-layout": "shared-shredding"}
+    options |= {f"fields.m.map.shared-shredding.{key.replace('_', '-')}": text for key, text in more.items()}
+    return pp.Table.create(path, f"id INT, m MAP<STRING, {value}>", options=options)
+
+
+@settings(max_examples=300 if LONG else 25)
+@given(st.lists(_MAPS, max_size=3), st.integers(1, 4))
+def test_random_maps_are_the_same_again(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[Map]], most: int
+) -> None:
+    table = _table(tmp_path_factory.mktemp("t") / "t", max_columns=str(most))
+    expected = list[Map]()
+    with monkeypatched_groups(3):
+        for maps in parts:
+            rows = [
+                {"id": len(expected) + at, "m": None if m is None else list(m.items())} for at, m in enumerate(maps)
+            ]
+            table.append(pa.Table.from_pylist(rows, table.scan().arrow_schema))
+            expected += maps
+    found = table.to_arrow().sort_by("id")["m"].to_pylist()
+    assert [None if each is None else dict(each) for each in found] == expected
+    assert [None if each is None else len(each) for each in found] == [None if m is None else len(m) for m in expected]
+    assert table.count("m IS NULL") == sum(m is None for m in expected)
+    for path in Path(table.path).rglob("*.parquet"):
+        shown = pq.read_schema(path).field("m").metadata
+        assert int(shown[f"{_PREFIX}num-columns".encode()]) <= most
+        assert shown[f"{_PREFIX}max-row-width".encode()] is not None
+
+
+@contextmanager
+def monkeypatched_groups(rows: int) -> Iterator[None]:
+    """Row groups of few rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "GROUP_ROWS", rows)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        ("STRING", ["x", None]),
+        ("TIMESTAMP(9)", [datetime(1960, 1, 1), None]),
+        ("ARRAY<INT>", [[1, None], None]),
+        ("ROW<a INT, b STRING>", [{"a": 1, "b": None}, None]),
+        ("INT NOT NULL", [1, 2]),
+        ("DECIMAL(20, 3)", [Decimal("1.500"), None]),
+    ],
+)
+def test_values_of_all_types(tmp_path: Path, type_: str, values: list[Any]) -> None:
+    table = _table(tmp_path / "t", type_)
+    maps = [{"a": values[0]}, {}, None, {"b": values[1], "a": values[0]}]
+    rows = [{"id": at, "m": None if each is None else list(each.items())} for at, each in enumerate(maps)]
+    table.append(pa.Table.from_pylist(rows, table.scan().arrow_schema))
+    assert _is_stored_so(table)
+    assert [None if each is None else dict(each) for each in table.to_arrow()["m"].to_pylist()] == maps
+
+
+def test_what_has_no_columns_of_its_own(tmp_path: Path) -> None:
+    for number, (columns, more) in enumerate(
+        [("m MAP<INT, INT>", {}), ("m MAP<STRING, VARIANT>", {}), ("m MAP<STRING, INT>", {"file.format": "orc"})]
+    ):
+        options = {"fields.m.map.storage-layout": "shared-shredding", **more}
+        table = pp.Table.create(tmp_path / f"t{number}", columns, options=options)
+        table.append(pa.Table.from_pylist([{"m": []}], table.scan().arrow_schema))
+        assert not any("__field_mapping" in str(pq.read_schema(p)) for p in Path(table.path).rglob("*.parquet"))
+        assert table.to_arrow()["m"].to_pylist() == [[]]
+
+
+def test_wrong_options_are_told(tmp_path: Path) -> None:
+    for number, more in enumerate([{"storage-layout": "x"}, {"shared-shredding.max-columns": "0"}]):
+        options = {"fields.m.map.storage-layout": "shared-shredding"}
+        options |= {f"fields.m.map.{key}": value for key, value in more.items()}
+        with pytest.raises(OptionError, match=r"fields\.m\.map"):
+            pp.Table.create(tmp_path / f"t{number}", "m MAP<STRING, INT>", options=options)

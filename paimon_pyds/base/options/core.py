@@ -33,7 +33,7 @@ _MODES = (
 )  # fmt: skip
 _W = Scope.WRITE
 _PER_FILE = "the first rows of each file say which parts it has as columns; all readers take any"
-PLAIN_MAPS = "files say how they hold MAP columns; new ones hold them plain, which all versions read"
+KEYS_STAY = "each key has the same column in all rows of a file"
 _NO_ROWS = (
     "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
     "maintenance.remove_orphan_files and maintenance.verify work here"
@@ -63,7 +63,7 @@ _TABLE = (
     _h("scan.fallback-branch", _S, None, "branch that partitions come from which this one has not"),
     _i("scan.fallback-branch.read-fail-fast", _B, "false", "fail early in a fallback", "each error ends a read here"),
     _h("scan.primary-branch", _S, None, "branch that partitions come from, unless it has not got them"),
-    _i("map.storage-layout", _S, None, "layout of MAP columns in files", PLAIN_MAPS),
+    _i("map.storage-layout", _S, None, "layout of MAP columns in files", "columns have it: fields.<column>.…"),
 )  # fmt: skip
 
 _BUCKETS = (

@@ -106,7 +106,8 @@ def check_publishable(schema: SchemaLike, options: TableOptions) -> None:
     if formats != {"parquet"}:
         other = min(formats - {"parquet"})
         raise _refused(f"{other} files: Iceberg finds columns by ids, which only Parquet files have", "use parquet")
-    if options.get("map.storage-layout") == "shared-shredding":
+    layouts = [str(value).lower() for key, value in options.items() if key.endswith("map.storage-layout")]
+    if "shared-shredding" in layouts:
         raise _refused("map.storage-layout=shared-shredding: Iceberg does not know such files", "unset the layout")
     if options.get("deletion-vectors.enabled") and not shows_vectors(options):
         raise _refused(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from paimon_pyds.base.features import feature_of_option
-from paimon_pyds.base.options.core import CORE_OPTIONS, PLAIN_MAPS
+from paimon_pyds.base.options.core import CORE_OPTIONS, KEYS_STAY
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
 from paimon_pyds.base.options.iceberg import PROPERTIES, REST, check_publishable
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
@@ -37,8 +37,8 @@ _FIELD_OPTIONS: dict[str, tuple[Kind, str, Status, bool]] = {
     "nested-sequence-field": (Kind.STRING, "order of nested rows", Status.HONOURED, True),
     "count-limit": (Kind.INT, "most nested rows", Status.HONOURED, True),
     "ts-field": (Kind.STRING, "time of a map entry", Status.HONOURED, True),
-    "map.storage-layout": (Kind.STRING, "layout of a MAP in files", Status.IGNORABLE, False),
-    "map.shared-shredding.max-columns": (Kind.INT, "limit of shredding", Status.IGNORABLE, False),
+    "map.storage-layout": (Kind.STRING, "layout of a MAP in Parquet files", Status.HONOURED, False),
+    "map.shared-shredding.max-columns": (Kind.INT, "limit of shredding", Status.HONOURED, False),
     "map.shared-shredding.column-placement-policy": (Kind.STRING, "way of shredding", Status.IGNORABLE, False),
 }
 INDEX_TYPES = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
@@ -64,7 +64,7 @@ def dynamic_option(key: str) -> Option | None:
     if key.startswith("fields."):
         for suffix, (kind, doc, status, primary_key_only) in _FIELD_OPTIONS.items():
             if key.endswith("." + suffix) and len(key) > len("fields.." + suffix):
-                why = PLAIN_MAPS if status is Status.IGNORABLE else ""
+                why = KEYS_STAY if status is Status.IGNORABLE else ""
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
     if key.startswith(_GLOBAL_INDEXES) or (key.startswith("fields.") and key.endswith(_OF_VECTORS)):

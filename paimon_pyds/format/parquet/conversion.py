@@ -80,10 +80,8 @@ def _whole_map(
     """A MAP whose keys many rows share: the file has it as a ROW."""
     if not is_shared([member.name for member in array.type]):
         return conform(array, wanted.type, wanted.name, path)
-    if own.metadata is None and stored is not None:
-        keys = stored_keys(stored(), wanted.name, path)
-    else:
-        keys = SharedKeys.of(own.metadata, wanted.name, path)
+    text = b"" if stored is None or SharedKeys.are_in(own.metadata) else stored()
+    keys = stored_keys(text, wanted.name, path) if text else SharedKeys.of(own.metadata, wanted.name, path)
     item, name = wanted.type.item_type, wanted.name
     return whole_maps(
         array, keys, wanted.type, lambda values, member: conform(values, item, f"{name}.{member}", path), name, path

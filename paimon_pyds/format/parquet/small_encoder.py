@@ -23,7 +23,7 @@ from paimon_pyds.format.parquet.settings import (
     writer_settings,
 )
 from paimon_pyds.format.parquet.thrift import with_checksum
-from paimon_pyds.format.parquet.writer import checked_rows, columns_with_nan, shredding_of
+from paimon_pyds.format.parquet.writer import checked_rows, columns_with_nan, shared_columns_of, shredding_of
 
 MOST_ROWS = 1_024
 """Rows of a file up to which one page of each column is as good as several, and less to write."""
@@ -35,7 +35,7 @@ class SmallFileEncoder:
     def __init__(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         self._options = WriterOptions.parse(options)
         self._schema = file_schema(fields)
-        is_shredded = shredding_of(fields, options) is not None
+        is_shredded = shredding_of(fields, options) is not None or bool(shared_columns_of(fields, options))
         self._is_plain = not is_shredded and stored_schema(self._schema).types == self._schema.types
         self._most_rows = min(MOST_ROWS, self._options.page_rows)
         self._most_bytes = min(self._options.page_bytes, self._options.group_bytes)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc
-from paimon_pyds.base.types import AtomicType, DataField
+from paimon_pyds.base.types import AtomicType, DataField, MapType
 from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.base.types.nested import has_strict_member, with_values
 from paimon_pyds.errors import SchemaError
@@ -25,6 +26,7 @@ from paimon_pyds.format.parquet.footer import MAGIC
 from paimon_pyds.format.parquet.page_index import decode_locations, encode_offset_index
 from paimon_pyds.format.parquet.settings import WriterOptions, file_schema, sample, stored_schema, writer_settings
 from paimon_pyds.format.parquet.thrift import (
+    BINARY,
     I16,
     I32,
     I64,
@@ -38,6 +40,7 @@ from paimon_pyds.format.parquet.thrift import (
 from paimon_pyds.storage import FileIO
 
 if TYPE_CHECKING:
+    from paimon_pyds.format.parquet.shared_map_writer import SharedMapPlan
     from paimon_pyds.format.parquet.shredding import Shredding, ShreddingPlan
 
 GROUP_ROWS = 1_000_000
@@ -46,6 +49,8 @@ _MAX_THREADS = 4
 _FIRST_RATIO = 0.5
 """Encoded bytes per byte of Arrow data, until a row group is encoded."""
 FOOTER_BYTES = 1 << 20
+ARROW_SCHEMA = b"ARROW:schema"
+"""Where the footer has the Arrow schema of a file, with what it says of its columns."""
 _MANY_PARTS = 256
 """Parts of a row group from which they are joined: encoding very many small parts takes longer."""
 _SMALL_PART_ROWS = 1_024
@@ -73,6 +78,9 @@ class ParquetWriter:
         self._int96 = self._stored_schema.types != self._schema.types
         self._shredding = shredding_of(fields, options)
         self._shredding_plan: ShreddingPlan | None = None
+        self._fields = fields
+        self._shared_columns = shared_columns_of(fields, options)
+        self._shared_maps: SharedMapPlan | None = None
         self._settings: dict[str, Any] | None = None
         self._gathered = _Gathered(self._schema)
         self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
@@ -89,6 +97,7 @@ class ParquetWriter:
         WriterOptions.parse(options)
         file_schema([f for f in fields if not isinstance(f.type, AtomicType)])  # the others are never refused
         shredding_of(fields, options)
+        shared_columns_of(fields, options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         batch = checked_rows(batch, self._schema, self._path)
@@ -122,6 +131,9 @@ class ParquetWriter:
                 self._flush(last=True)
             while self._encoding:
                 self._take_oldest()
+            if self._shared_maps is not None:
+                text = self._shared_maps.arrow_schema(self._shredded_schema)
+                self._stitcher.metadata[ARROW_SCHEMA] = text
             self._stitcher.finish()
             self._stop()
             self._spare.clear()
@@ -142,6 +154,8 @@ class ParquetWriter:
         self._gathered = _Gathered(self._schema)
         if self._settings is None:
             self._settings = self._decide(table)
+        if self._shared_maps is not None:
+            table = self._shared_maps.apply(table)
         if self._threads == 1 or (last and not self._encoding):
             self._append(self._encode(table, raw), raw)
             return
@@ -153,12 +167,23 @@ class ParquetWriter:
 
     def _decide(self, first_rows: pa.Table) -> dict[str, Any]:
         """What all row groups of the file share, by its first rows."""
+        fields = self._fields
+        if self._shared_columns:
+            from paimon_pyds.format.parquet.shared_map_writer import SharedMapPlan  # few tables have such columns
+
+            maps = self._shared_maps = SharedMapPlan(fields, self._shared_columns, first_rows)
+            fields, first_rows = maps.stored, maps.apply(sample(first_rows))
+            self._set_stored(fields)
         if self._shredding is not None:
-            plan = self._shredding_plan = self._shredding.plan(first_rows)
-            self._shredded_schema = file_schema(plan.stored)
-            self._stored_schema = stored_schema(self._shredded_schema)
+            plan = self._shredding_plan = replace(self._shredding, fields=fields).plan(first_rows)
+            self._set_stored(plan.stored)
             first_rows = plan.apply(sample(first_rows), self._shredded_schema)
         return writer_settings(self._options, first_rows)
+
+    def _set_stored(self, fields: Sequence[DataField]) -> None:
+        """Say that the file has these columns."""
+        self._shredded_schema = file_schema(fields)
+        self._stored_schema = stored_schema(self._shredded_schema)
 
     def _busy(self, raw: int) -> bool:
         """Whether a row group of ``raw`` bytes has to wait for those that are being encoded."""
@@ -172,6 +197,8 @@ class ParquetWriter:
         with_nan = columns_with_nan(table)
         if self._shredding_plan is not None:
             table = self._shredding_plan.apply(table, self._shredded_schema)
+        elif self._shared_maps is not None:
+            table = table.cast(self._shredded_schema)
         if self._int96:
             columns = [
                 pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
@@ -228,6 +255,15 @@ def shredding_of(fields: Sequence[DataField], options: Mapping[str, str]) -> Shr
     from paimon_pyds.format.parquet.shredding import Shredding  # few tables have such columns
 
     return Shredding.parse(fields, options)
+
+
+def shared_columns_of(fields: Sequence[DataField], options: Mapping[str, str]) -> dict[str, int]:
+    """See `shared_map_writer.shared_columns`."""
+    if not any(isinstance(field.type, MapType) for field in fields):
+        return {}
+    from paimon_pyds.format.parquet.shared_map_writer import shared_columns  # few tables have such columns
+
+    return shared_columns(fields, options)
 
 
 def checked_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
@@ -306,6 +342,8 @@ class _Stitcher:
         self._indexes: list[tuple[Struct, bytes | None, bytes | None]] = []  # chunks with column and offset index
         self._rows = 0
         self.position = 0
+        self.metadata: dict[bytes, bytes] = {}
+        """What the footer is to say besides."""
 
     def add(self, file: pa.Buffer, unbounded: Collection[str] = ()) -> None:
         """Append the row group of a Parquet file that pyarrow has written.
@@ -363,6 +401,9 @@ class _Stitcher:
         meta = dict(self._first)
         meta[3] = (I64, self._rows)
         meta[4] = (LIST, (STRUCT, self._groups))
+        if self.metadata:
+            pairs = [{1: (BINARY, key), 2: (BINARY, value)} for key, value in self.metadata.items()]
+            meta[5] = (LIST, (STRUCT, pairs))
         if self._int96:
             meta[2] = (LIST, (STRUCT, [with_int96(e) for e in meta[2][1][1]]))
         footer = with_checksum(encode_struct(meta))
