@@ -1,6 +1,6 @@
 """Bring the servers that tests can use beside moto, and Java's drivers for them: ``python tools/servers.py``.
 
-    .cache/servers/*.jar        s3proxy, and Java Paimon's S3 and databases' drivers, by Maven
+    .cache/servers/*.jar        s3proxy, Hadoop's mini cluster, Java Paimon's S3, and databases' drivers, by Maven
     .cache/servers/azurite/     Azurite, by npm
     .cache/servers/localstack/  LocalStack, by pip: an environment of its own
     postgresql, mariadb         Debian's packages, installed where this runs as root; else it says which are missing
@@ -22,7 +22,10 @@ JARS = {
     "sqlite-jdbc.jar": "org.xerial:sqlite-jdbc:3.49.1.0",
     "postgresql.jar": "org.postgresql:postgresql:42.7.4",
     "mariadb.jar": "org.mariadb.jdbc:mariadb-java-client:3.5.3",
-}
+    **{f"hadoop-client-{part}.jar": f"org.apache.hadoop:hadoop-client-{part}:3.4.1"
+       for part in ("minicluster", "api", "runtime")},
+    **{f"{name}.jar": f"org.slf4j:{name}:1.7.36" for name in ("slf4j-api", "slf4j-nop", "jcl-over-slf4j")},
+}  # fmt: skip
 AZURITE = "azurite@3.35.0"
 LOCALSTACK = [
     "localstack-core[base-runtime]==4.4.0",  # later ones need Python 3.12

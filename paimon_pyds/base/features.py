@@ -162,7 +162,7 @@ FEATURES = (
             "refused"),
     Feature("object-stores", "[object stores](storage.md): S3, Google Cloud Storage, Azure", "yes",
             "with the extra `cloud`"),
-    Feature("hdfs", "HDFS", "yes", "refused"),
+    Feature("hdfs", "[HDFS](storage.md#hdfs)", "yes", "with the extra `hdfs`"),
 )  # fmt: skip
 """In the order of the page."""
 

@@ -12,7 +12,8 @@ OF_CATALOGS = (
 )  # fmt: skip
 CATALOG_PREFIXES = ("dlf.", "header.", "jdbc.", "table-default.")
 STORAGE_PREFIXES = (
-    "external-paths.", "local-cache.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.",
+    "external-paths.", "local-cache.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "hadoop-",
+    "security.kerberos.login.", "storage.",
 )  # fmt: skip
 SYSTEM_OF_WAREHOUSE = "sys."
 """What names of the system tables of a whole warehouse begin with."""

@@ -443,7 +443,10 @@ def normalise_location(location: str | os.PathLike[str]) -> str:
     if scheme == "dbfs":
         path = os.path.abspath(_without_authority(rest))
         return path if path == "/Volumes" or path.startswith("/Volumes/") else "/dbfs" + path
-    authority, _, key = rest.lstrip("/").partition("/")
+    if scheme in _HADOOP_SCHEMES and not rest.startswith("//"):
+        rest = f"///{rest.lstrip('/')}"  # the name node that Hadoop's settings name
+    named = scheme in _HADOOP_SCHEMES and rest.startswith("///")
+    authority, _, key = (rest[2:] if named else rest.lstrip("/")).partition("/")
     clean = "/".join(part for part in key.split("/") if part not in ("", "."))
     return f"{scheme}://{authority}/{clean}".rstrip("/")
 
@@ -481,6 +484,10 @@ def open_file_io(
 
         return LocalFileIO(), path
     if scheme in _HADOOP_SCHEMES:
+        if find_spec("hdfs_native") is None:
+            from paimon_pyds.storage.libhdfs import LibhdfsFileIO
+
+            return LibhdfsFileIO(path, storage_options), path
         from paimon_pyds.storage.hdfs import HdfsFileIO
 
         return HdfsFileIO(path, storage_options), path

@@ -1,219 +1,528 @@
-"""FileIO over Hadoop's client for HDFS, which pyarrow brings in.
+"""FileIO over hdfs-native: a client of HDFS in Rust, which needs neither Java nor Hadoop on this machine.
 
-Tables are read. Data files can be written too, but no snapshot can be published: pyarrow can't create a file of HDFS
-only if it is absent, so two writers could both believe that they won. `create_if_absent` says so instead of risking a
-lost commit.
+A file that is published is written under a temporary name in the same directory, and renamed when it is whole. The name
+node does that for one of all rivals, and only when the name is free; Java Paimon commits the same way. The answer to a
+rename may be lost, or a name node may fail over meanwhile: what became of it is seen by the temporary name, which
+nobody else removes.
+
+hdfs-native itself goes to the other name node, waits while none is active (``dfs.client.failover.*``), and writes a
+block again when a data node fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Any, BinaryIO, cast
+import errno
+import os
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from threading import Lock
+from typing import TYPE_CHECKING, Any, BinaryIO
+from weakref import WeakValueDictionary
 
+import hdfs_native
 import pyarrow as pa
 
-from paimon_pyds.base.secrets import raise_alone, redact
-from paimon_pyds.base.text import whole_number
-from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, missing_file, read_coalesced, storage_faults
-from paimon_pyds.storage.remote import RemoteFileIO
+from paimon_pyds.base.options.option import parse_memory
+from paimon_pyds.base.retry import Pauses, Retry
+from paimon_pyds.base.secrets import raise_alone, scrubbed
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    MissingFileError,
+    OptionError,
+    PaimonError,
+    StorageError,
+)
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, missing_file, read_coalesced, scheme_of
+from paimon_pyds.storage.hadoop_settings import hadoop_settings
+from paimon_pyds.storage.hdfs_errors import hdfs_error, is_refusal
+from paimon_pyds.storage.object_files import NewObject, ObjectInput
+from paimon_pyds.storage.remote import RemoteFileIO, check_process
 
-_GAP_BYTES = 1 << 20
-"""Bytes between two ranges up to which one read takes both: a seek costs more."""
+if TYPE_CHECKING:
+    from hdfs_native import Client, FileReader
+
+_GAP_BYTES = 256 << 10
+"""Bytes between two ranges up to which one read takes both: a request to a data node costs more."""
 _MAX_REQUEST_BYTES = 64 << 20
 """Bytes of one read of several ranges, to bound memory."""
+_CHUNK_BYTES = 4 << 20
+_OPEN_FILES = 256
+"""Files of which the places of blocks are remembered."""
+_TRIES = 3
+_PORT = 8020
+_NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environment again, over what is set here
+_ODD_MOUNTS = ("linkNfly", "linkRegex", "linkMerge")
+_clients: WeakValueDictionary[bytes, Client] = WeakValueDictionary()
+"""Those in use, by what they are made of: tables of one name service share connections."""
 
 
 class HdfsFileIO(RemoteFileIO):
-    """FileIO over the name node, or the federation of them, that ``root`` names."""
+    """FileIO over the name node, name service or mount table that ``root`` names. Raises: as `RemoteFileIO`.
 
-    def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
+    The settings of Hadoop are read when it is made, and go along when it is pickled: tasks need no files of them.
+    """
+
+    requests_at_once = 32
+
+    def __init__(
+        self, root: str, options: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(root, options)
-        self._fs: Any = None
+        self._settings = dict(hadoop_settings(self._options) if settings is None else settings)
+        self._complete_settings()
+        told = repr((self._identity, sorted(self._settings.items())))
+        self._identity = sha256(told.encode()).digest()
+        self._client: Client | None = None
+        self._readers: OrderedDict[str, FileReader] = OrderedDict()
+        self._lock = Lock()
+        umask = _umask(self._settings.get("fs.permissions.umask-mode", "022"))
+        self._directory_mode = 0o777 & ~umask
+        replication = self._arguments.get("replication") or self._settings.get("dfs.replication")
+        block = self._settings.get("dfs.blocksize") or self._settings.get("dfs.block.size")
+        try:
+            self._write_options: dict[str, Any] = {
+                "permission": 0o666 & ~umask,
+                "replication": None if replication is None else int(replication),
+                "block_size": None if block is None else parse_memory(block),
+            }
+        except ValueError as error:
+            raise OptionError(f"dfs.replication or dfs.blocksize: {error}", path=root) from None
 
-    def _faults(self, action: str, path: str, *, missing_passes: bool = False) -> AbstractContextManager[None]:
-        return storage_faults(action, path, missing_passes=missing_passes, secrets=self._secrets)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._root, self._options | self._cache_options, self._settings))
 
-    def _at(self, path: str) -> tuple[Any, str]:
-        """The file system and the path as it wants it."""
+    def _complete_settings(self) -> None:
+        """Take blanks out of lists of name nodes, and give addresses of mounts a port, as hdfs-native does neither."""
+        for name, value in self._settings.items():
+            if name.startswith("dfs.ha.namenodes."):
+                self._settings[name] = ",".join(part.strip() for part in value.split(","))
+            elif name.startswith("fs.viewfs.mounttable.") and value.startswith("hdfs://"):
+                authority, slash, path = value[len("hdfs://") :].partition("/")
+                self._settings[name] = f"hdfs://{self._with_port(authority)}{slash}{path}"
+
+    def _with_port(self, authority: str) -> str:
+        named = ":" in authority or f"dfs.ha.namenodes.{authority}" in self._settings
+        return authority if named else f"{authority}:{_PORT}"
+
+    def _address(self) -> str:
+        """What hdfs-native connects to. Raises OptionError."""
+        scheme, authority = scheme_of(self._root), self._root.partition("://")[2].partition("/")[0]
+        if not authority:
+            default = self._settings.get("fs.defaultFS", "").rstrip("/")
+            authority = default.partition("://")[2]
+            if scheme_of(default) != scheme or not authority:
+                raise OptionError(
+                    f"no name node is named, and fs.defaultFS is {default or 'not set'!r}",
+                    path=self._root,
+                    hint="write hdfs://HOST:PORT/path, or give hadoop-conf-dir, HADOOP_CONF_DIR or hadoop.fs.defaultFS",
+                )
+        return f"{scheme}://{self._with_port(authority) if scheme == 'hdfs' else authority}"
+
+    def _connected(self) -> Client:
+        """The client, which connects at its first call. Raises StorageError, OptionError."""
+        if self._client is None:
+            _take_user(self._arguments.get("user"))
+            keytab = self._options.get("security.kerberos.login.keytab")
+            if keytab is not None and not os.path.isfile(keytab):
+                raise OptionError(f"security.kerberos.login.keytab is no file of this machine: {keytab:.200}")
+            address = self._address()
+            own = sorted((k, v) for k, v in self._options.items() if not k.startswith("hadoop"))
+            ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(("HADOOP_", "KRB5")))
+            made_of = sha256(repr((address, own, ambient, sorted(self._settings.items()))).encode()).digest()
+            client = _clients.get(made_of)
+            if client is None:
+                with self._calls("connect to", self._root):
+                    client = hdfs_native.Client(
+                        address,
+                        self._client_settings(),
+                        _NO_FILES,
+                        kerberos_principal=self._options.get("security.kerberos.login.principal"),
+                        kerberos_keytab=keytab,
+                        kerberos_cache=self._arguments.get("kerb_ticket"),
+                    )
+                _clients[made_of] = client
+            self._client = client
+        return self._client
+
+    def _client_settings(self) -> dict[str, str]:
+        """Settings with a place for paths of no mount, which hdfs-native requires; `_at` lets none go there."""
+        settings = dict(self._settings)
+        for table in {name.split(".")[3] for name in settings if name.startswith("fs.viewfs.mounttable.")}:
+            mounts = f"fs.viewfs.mounttable.{table}."
+            links = [value for name, value in settings.items() if name.startswith(f"{mounts}link.")]
+            if links:
+                settings.setdefault(f"{mounts}linkFallback", links[0])
+        return settings
+
+    def _at(self, path: str) -> tuple[Client, str]:
+        """The client, and the path as it wants it."""
         self.check_server(path)
-        if self._fs is None:
-            with self._faults("connect to", self._root):
-                self._fs = _connect(self._root, self._arguments)
-        return self._fs, "/" + path.partition("://")[2].partition("/")[2]
+        check_process(path)
+        inner = "/" + path.partition("://")[2].partition("/")[2]
+        if scheme_of(self._root) == "viewfs":
+            self._check_mounted(path, inner)
+        return self._connected(), inner
+
+    def _check_mounted(self, path: str, inner: str) -> None:
+        mounts = f"fs.viewfs.mounttable.{self._address().partition('://')[2]}."
+        links = [name[len(mounts) + 5 :] for name in self._settings if name.startswith(f"{mounts}link.")]
+        odd = next(
+            (n for n in self._settings if n.startswith(mounts) and n[len(mounts) :].startswith(_ODD_MOUNTS)), None
+        )
+        if odd is not None:
+            raise OptionError(
+                f"mounts of this kind are not supported: {odd}", path=path, hint="use fs.viewfs.…link./path"
+            )
+        if f"{mounts}linkFallback" not in self._settings and not any(
+            inner == link or inner.startswith(f"{link.rstrip('/')}/") for link in links
+        ):
+            raise OptionError(
+                "no mount of viewfs holds this path",
+                path=path,
+                hint=f"mounted are: {', '.join(sorted(links)) or 'none'}",
+            )
+
+    @contextmanager
+    def _calls(self, action: str, path: str) -> Iterator[None]:
+        """Errors of hdfs-native as StorageError without secrets; of files that are missing as MissingFileError."""
+        try:
+            yield
+        except PaimonError:
+            raise
+        except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
+            raise_alone(hdfs_error(error, action, path, self._secrets), scrubbed(error, self._secrets))
+        except BaseException as error:
+            if type(error).__module__ != "pyo3_runtime":
+                raise
+            raise_alone(StorageError(f"can't {action}: hdfs-native panicked ({error})", path=path))
 
     # ------------------------------------------------------------------------------------------------- reading
 
-    def read_bytes(self, path: str) -> bytes:
-        fs, inner = self._at(path)
-        with self._faults("read", path, missing_passes=True), fs.open_input_stream(inner, compression=None) as stream:
-            data = cast(bytes, stream.read())
+    def _open(self, path: str) -> FileReader:
+        """A file, where its blocks are. Only `read_range` of it may be called: threads share it."""
+        with self._lock:
+            reader = self._readers.get(path)
+            if reader is not None:
+                self._readers.move_to_end(path)
+                return reader
+        return self._opened_anew(path)
+
+    def _opened_anew(self, path: str) -> FileReader:
+        client, inner = self._at(path)
+        self.counts.add()
+        with self._calls("open", path):
+            reader = client.read(inner)
+        with self._lock:
+            self._readers[path] = reader
+            while len(self._readers) > _OPEN_FILES:
+                self._readers.popitem(last=False)
+        return reader
+
+    def _read(self, path: str, reader: FileReader, offset: int, length: int) -> bytes:
+        """One range. Blocks may have moved since the file was opened, or what allowed to read them has expired."""
+        if not length:
+            return b""
+        try:
+            with self._calls("read", path):
+                data = bytes(reader.read_range(offset, length))
+        except StorageError:
+            reader = self._opened_anew(path)
+            check_range(path, offset, length, len(reader))
+            with self._calls("read", path):
+                data = bytes(reader.read_range(offset, length))
         self.counts.add(len(data))
+        if len(data) != length:
+            raise StorageError("the storage gave fewer bytes than it has", path=path, hint="try again")
         return data
 
+    def read_bytes(self, path: str) -> bytes:
+        reader = self._opened_anew(path)
+        return self._read(path, reader, 0, len(reader))
+
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (offset, length) ranges; those at most 1 MiB apart are one request."""
+        """Several (offset, length) ranges; those at most 256 KiB apart are one request."""
         if not ranges:
             return []
-        fs, inner = self._at(path)
-        with self._faults("read", path, missing_passes=True), fs.open_input_file(inner) as file:
-            size = file.size()
-            for offset, length in ranges:
-                check_range(path, offset, length, size)
-
-            def read(offset: int, length: int) -> bytes:
-                data: bytes = file.read_at(length, offset)
-                self.counts.add(len(data))
-                if len(data) != length:
-                    raise StorageError("the storage gave fewer bytes than it has", path=path, hint="try again")
-                return data
-
-            return read_coalesced(read, ranges, _GAP_BYTES, _MAX_REQUEST_BYTES)
+        reader = self._open(path)
+        size = len(reader)
+        for offset, length in ranges:
+            check_range(path, offset, length, size)
+        return read_coalesced(
+            lambda offset, length: self._read(path, reader, offset, length), ranges, _GAP_BYTES, _MAX_REQUEST_BYTES
+        )
 
     def open_input(self, path: str) -> pa.NativeFile:
-        fs, inner = self._at(path)
-        with self._faults("open", path, missing_passes=True):
-            return fs.open_input_file(inner)
+        return self.open_sized(path, len(self._opened_anew(path)))
+
+    def open_sized(self, path: str, size: int) -> pa.NativeFile:
+        return pa.PythonFile(ObjectInput(self, path, size), mode="r")
+
+    def read_start(self, path: str, length: int) -> tuple[bytes, int]:
+        """The first bytes and the size of a file."""
+        reader = self._opened_anew(path)
+        return self._read(path, reader, 0, min(length, len(reader))), len(reader)
+
+    def _info(self, path: str) -> Any:
+        """What the name node says of a path, None where nothing is."""
+        client, inner = self._at(path)
+        self.counts.add()
+        with suppress(MissingFileError), self._calls("look up", path):
+            return client.get_file_info(inner)
+        return None
 
     def size(self, path: str) -> int:
         info = self._info(path)
-        if info.type.name == "NotFound":
-            raise missing_file("read", redact(path, self._secrets))
-        return int(info.size or 0)
+        if info is None:
+            raise missing_file("read", path)
+        if info.isdir:
+            raise hdfs_error(IsADirectoryError("it is a directory"), "read", path)
+        return int(info.length)
 
     def exists(self, path: str) -> bool:
-        return bool(self._info(path).type.name != "NotFound")
-
-    def _info(self, path: str) -> Any:
-        fs, inner = self._at(path)
-        self.counts.add()
-        with self._faults("look up", path):
-            return fs.get_file_info(inner)
+        return self._info(path) is not None
 
     def list(self, path: str) -> list[FileStatus]:
-        import pyarrow.fs as pafs
-
-        fs, inner = self._at(path)
+        client, inner = self._at(path)
         self.counts.add()
-        with self._faults("list", path):
-            infos = fs.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+        try:
+            with self._calls("list", path):
+                found = list(client.list_status(inner))
+        except MissingFileError:
+            return []
+        except StorageError as error:
+            if error.errno == errno.ENOTDIR:
+                return []
+            raise
         base = path.rstrip("/")
-        return [_status(base, info) for info in sorted(infos, key=lambda i: i.base_name)]
+        entries = []
+        for info in found:
+            if info.path.rstrip("/") == inner.rstrip("/") and not info.isdir:
+                return []  # a file, which HDFS lists as itself
+            name = info.path.rpartition("/")[2]
+            size = 0 if info.isdir else int(info.length)
+            entries.append(FileStatus(f"{base}/{name}", name, size, bool(info.isdir), int(info.modification_time)))
+        return sorted(entries, key=lambda entry: entry.name)
 
     # ------------------------------------------------------------------------------------------------- writing
 
     def open_output(self, path: str) -> OutputFile:
-        fs, inner = self._at(path)
-        with self._faults("create", path):
-            fs.create_dir(inner.rpartition("/")[0], recursive=True)
-            return _NewFile(path, fs, inner, self._secrets)
+        """A new file, which is sent when it is closed, and spilled to local disk until then: a write that a failure
+        broke off begins again."""
+        self._at(path)
+        sent: list[str] = []
+
+        def send(path: str, data: BinaryIO) -> None:
+            self._send(path, data)
+            sent.append(path)
+
+        return NewObject(send, lambda _: self.delete(sent), path)  # what has the name else is of others
 
     def make_dir(self, path: str) -> None:
-        fs, inner = self._at(path)
-        with self._faults("create", path):
-            fs.create_dir(inner, recursive=True)
+        client, inner = self._at(path)
+        self.counts.add()
+        with self._calls("create", path):
+            client.mkdirs(inner, self._directory_mode, True)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
-        """Not possible here. Raises UnsupportedError: always; see the module's text."""
-        raise UnsupportedError(
-            "committing to tables on HDFS is not supported: pyarrow can't create a file only if it is absent",
-            path=path,
-            hint="reading works; write with Java Paimon, or copy the table to an object store",
-            feature="hdfs",
-        )
+        """Create the file in one atomic step; False when it is there already.
+
+        Raises:
+            CommitOutcomeUnknownError: it may be there now, or appear later.
+        """
+        temporary = _temporary(path)
+        try:
+            self._send(temporary, data)
+        except BaseException:
+            discard(self, [temporary])
+            raise
+        return self._publish(temporary, path, data)
+
+    def _publish(self, temporary: str, path: str, data: bytes) -> bool:
+        """Rename a new file; False, and it is removed, when the name is taken."""
+        client, source = self._at(temporary)
+        target = self._at(path)[1]
+        retry = Retry(Pauses(0.2, 3.2, jitter=0.5), _TRIES)
+        while True:
+            self.counts.add()
+            try:
+                client.rename(source, target, False)
+                return True
+            except (OSError, RuntimeError) as error:
+                fault = hdfs_error(error, "write", path, self._secrets)
+                refused = isinstance(error, FileExistsError) or is_refusal(error)
+            if not self._told(self.exists, temporary, path, fault):
+                # Renamed by an attempt whose answer was lost, or the table is gone.
+                if self._told(self._holds, path, path, fault, data):
+                    return True
+                raise_alone(fault if not self._told(self.exists, _parent(path), path, fault) else _unknown(path, fault))
+            if refused or retry.exhausted:
+                break
+            retry.next()
+        # An earlier attempt whose answer was lost may be under way: it can't have its effect without its source.
+        removed = False
+        try:
+            with self._calls("delete", temporary):
+                removed = client.delete(source, False)
+        except StorageError:
+            if not refused or retry.count > 1:
+                raise_alone(_unknown(path, fault))
+        if not removed and self._told(self._holds, path, path, fault, data):
+            return True
+        if fault.errno == errno.EEXIST:
+            return False
+        raise_alone(fault)
+
+    def _told(self, ask: Callable[..., bool], where: str, path: str, fault: StorageError, *more: bytes) -> bool:
+        """What the name node answers. Raises CommitOutcomeUnknownError: it doesn't."""
+        try:
+            return ask(where, *more)
+        except StorageError:
+            raise_alone(_unknown(path, fault))
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return self.read_bytes(path) == data
+        except MissingFileError:
+            return False
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        if self.exists(path):
+        if not self.create_if_absent(path, data):
             raise StorageError("can't write: the file exists", path=path)
-        self.replace(path, data)
 
     def replace(self, path: str, data: bytes) -> None:
-        output = self.open_output(path)
+        temporary = _temporary(path)
+        client, source = self._at(temporary)
         try:
-            with self._faults("write", path):
-                output.sink.write(data)
+            self._send(temporary, data)
+            self.counts.add()
+            with self._calls("write", path):
+                client.rename(source, self._at(path)[1], True)
         except BaseException:
-            output.abort()
+            discard(self, [temporary])
             raise
-        output.close()
+
+    def _send(self, path: str, data: bytes | BinaryIO) -> None:
+        """Write a file of a unique name, with its directories; again from the start when that broke off."""
+        client, inner = self._at(path)
+        retry = Retry(Pauses(0.2, 3.2, jitter=0.5), _TRIES)
+        while True:
+            try:
+                with self._calls("write", path):
+                    self._send_once(client, inner, data, overwrite=retry.count > 1)
+                return
+            except StorageError as error:
+                if error.errno == errno.EEXIST and retry.count == 1:
+                    if self.size(path):
+                        raise
+                    # The answer to its creation was lost, and hdfs-native sent it again: nobody else has this name.
+                elif retry.exhausted or error.errno not in (None, errno.EAGAIN, errno.ETIMEDOUT):
+                    discard(self, [path])
+                    raise
+            retry.next()
+
+    def _send_once(self, client: Client, inner: str, data: bytes | BinaryIO, *, overwrite: bool) -> None:
+        options = hdfs_native.WriteOptions(**self._write_options, overwrite=overwrite, create_parent=True)
+        self.counts.add()
+        writer = client.create(inner, options)
+        if isinstance(data, bytes):
+            if data:
+                writer.write(data)
+        else:
+            data.seek(0)
+            while chunk := data.read(_CHUNK_BYTES):
+                writer.write(chunk)
+        writer.close()
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            fs, inner = self._at(path)
-            with self._faults("delete", path), suppress(FileNotFoundError):
-                fs.delete_file(inner)
+            client, inner = self._at(path)
+            self.counts.add()
+            with suppress(MissingFileError), self._calls("delete", path):
+                client.delete(inner, False)
+            self._readers.pop(path, None)
 
     def delete_tree(self, path: str) -> None:
-        fs, inner = self._at(path)
-        with self._faults("delete", path), suppress(FileNotFoundError):
-            fs.delete_dir(inner)
+        client, inner = self._at(path)
+        self.counts.add()
+        with suppress(MissingFileError), self._calls("delete", path):
+            client.delete(inner, True)
+
+    def remove_empty_dir(self, path: str) -> bool:
+        info = self._info(path)
+        if info is None or not info.isdir:
+            return False
+        client, inner = self._at(path)
+        self.counts.add()
+        try:
+            with self._calls("delete", path):
+                return bool(client.delete(inner, False))
+        except MissingFileError:
+            return False
+        except StorageError as error:
+            if error.errno == errno.ENOTEMPTY:
+                return False
+            raise
 
     def rename(self, source: str, target: str) -> None:
-        if self.exists(target):
-            raise AlreadyExistsError("the target of a rename already exists", path=target)
-        fs, inner = self._at(source)
-        with self._faults("rename", source, missing_passes=True):
-            fs.move(inner, self._at(target)[1])
-
-
-class _NewFile:
-    """A file that is being written."""
-
-    def __init__(self, path: str, fs: Any, inner: str, secrets: Collection[str] = ()) -> None:
-        self._path = path
-        self._secrets = secrets
-        self._fs = fs
-        self._inner = inner
-        self._stream = fs.open_output_stream(inner, compression=None)
-        self._size: int | None = None
-
-    @property
-    def sink(self) -> BinaryIO:
-        return cast(BinaryIO, self._stream)
-
-    def tell(self) -> int:
-        return int(self._stream.tell()) if self._size is None else self._size
-
-    def close(self) -> int:
-        if self._size is None:
-            try:
-                with storage_faults("write", self._path, secrets=self._secrets):
-                    size = int(self._stream.tell())
-                    self._stream.close()
-            except BaseException:
-                self.abort()
-                raise
-            self._size = size
-        return self._size
-
-    def abort(self) -> None:
-        with suppress(OSError, pa.ArrowInvalid, ValueError):
-            self._stream.close()
-        with suppress(OSError):
-            self._fs.delete_file(self._inner)
-
-
-def _status(base: str, info: Any) -> FileStatus:
-    is_dir = info.type.name == "Directory"
-    modified = 0 if info.mtime_ns is None else info.mtime_ns // 1_000_000
-    return FileStatus(f"{base}/{info.base_name}", info.base_name, 0 if is_dir else int(info.size), is_dir, modified)
-
-
-def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
-    from pyarrow.fs import HadoopFileSystem
-
-    name, _, port = root.partition("://")[2].partition("/")[0].partition(":")
-    try:
-        return HadoopFileSystem(host=name or "default", port=whole_number(port) or 0, **arguments)
-    except OSError as error:
-        missing = next((library for library in ("libjvm", "libhdfs") if f"load {library}" in str(error)), None)
-        if missing is None:
+        """Rename a directory or file. Raises AlreadyExistsError: the target is there; MissingFileError: no source."""
+        client, inner = self._at(source)
+        if self._info(source) is None:
+            raise missing_file("rename", source)
+        other = self._at(target)[1]
+        self.counts.add()
+        try:
+            with self._calls("rename", source):
+                client.rename(inner, other, False)
+        except MissingFileError:
+            # Of two attempts, which hdfs-native makes when an answer is lost, the first had its effect.
+            if self.exists(target) and not self.exists(source):
+                return
             raise
-        raise UnsupportedError(
-            f"hdfs is read through Hadoop, of which {missing} is not found on this machine",
-            path=root,
-            hint="set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what `hadoop classpath --glob` prints",
-        ) from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise_alone(OptionError(f"HDFS does not take these options: {error}", path=root))
+        except StorageError as error:
+            if error.errno != errno.EEXIST:
+                raise
+            if self.exists(source):
+                raise AlreadyExistsError("the target of a rename already exists", path=target) from None
+
+
+def _temporary(path: str) -> str:
+    """A new name in the same directory, of a form that the search for orphans knows."""
+    directory, _, name = path.rpartition("/")
+    return f"{directory}/.{name}.{uuid.uuid4()}.tmp"
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _unknown(path: str, reason: StorageError) -> CommitOutcomeUnknownError:
+    return CommitOutcomeUnknownError(
+        f"the name node did not say whether {path.rpartition('/')[2]} was created ({reason})",
+        path=path,
+        hint="look whether it is there before writing again",
+    )
+
+
+def _take_user(name: str | None) -> None:
+    """Let hdfs-native act as this user, whom it takes from the environment of the process. Raises OptionError."""
+    if name is not None and os.environ.setdefault("HADOOP_USER_NAME", name) != name:
+        raise OptionError(
+            f"hdfs.user is {name!r:.80}, and this process acts as {os.environ['HADOOP_USER_NAME']!r:.80}",
+            hint="one process has one user of HDFS: set HADOOP_USER_NAME, or use another process",
+        )
+
+
+def _umask(text: str) -> int:
+    """The bits that new files lack, of ``022`` or ``u=rwx,g=rx,o=``. Raises OptionError."""
+    try:
+        if "=" not in text:
+            return int(text, 8) & 0o777
+        parts = dict(part.strip().split("=") for part in text.split(","))
+        bits = {who: sum({"r": 4, "w": 2, "x": 1}[right] for right in rights) for who, rights in parts.items()}
+        return 0o777 & ~(bits["u"] << 6 | bits["g"] << 3 | bits["o"])
+    except (KeyError, ValueError):
+        raise OptionError(f"fs.permissions.umask-mode can't be {text!r:.80}", hint="such as 022") from None

@@ -36,7 +36,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, missing_file, scheme_of
 from paimon_pyds.storage.object_files import IN_MEMORY_BYTES, NewObject, ObjectInput
-from paimon_pyds.storage.remote import RemoteFileIO
+from paimon_pyds.storage.remote import RemoteFileIO, check_process
 from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, marker_client, store_client
 from paimon_pyds.storage.store_options import S3_LIKE, family, option_prefix
 from paimon_pyds.storage.whole_listing import NoListError, Witness, is_whole
@@ -55,8 +55,6 @@ _conditional: dict[bytes, bool] = {}
 """Whether a store was seen to refuse a second put of one key."""
 _clients: WeakValueDictionary[tuple[bytes, str, bool, bool], Any] = WeakValueDictionary()
 """Those in use, by what they are made of: tables of one bucket share connections, of which each table holds some."""
-_first_process = 0
-"""The process in which obstore's threads run: they don't survive a fork, and a request would wait forever."""
 
 
 class ObjectStoreFileIO(RemoteFileIO):
@@ -77,15 +75,8 @@ class ObjectStoreFileIO(RemoteFileIO):
 
     def _locate(self, path: str, *, retries: bool = True) -> tuple[Any, str]:
         """The client of the path's bucket, and the key; without ``retries`` one that sends each request once."""
-        global _first_process
         self.check_server(path)
-        _first_process = _first_process or os.getpid()
-        if _first_process != os.getpid():
-            raise StorageError(
-                "this process was forked from one that used object stores, which can't go on here",
-                path=path,
-                hint="start processes by spawn: multiprocessing.get_context('spawn')",
-            )
+        check_process(path)
         authority, _, key = path.partition("://")[2].partition("/")
         bucket = authority.partition("@")[0]
         brief = time.monotonic() < self._unreachable_until

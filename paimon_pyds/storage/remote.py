@@ -13,14 +13,28 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from paimon_pyds.base.secrets import holds_secret, names_secret, parts_of_secret
-from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.storage import scheme_of
 from paimon_pyds.storage.disk_cache import LocalCache, is_option
 from paimon_pyds.storage.store_options import ENDPOINTS, client_arguments, concerns, family
 
 _Self = TypeVar("_Self", bound="RemoteFileIO")
+_first_process = 0
+"""The process in which threads of a client run: they don't survive a fork, and a request would wait forever."""
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "OSS_", "OBS_", "HADOOP_", "KRB5")
 """Where credentials come from that no option gives."""
+
+
+def check_process(path: str) -> None:
+    """Raise StorageError in a process that was forked from one that has used a client of a store."""
+    global _first_process
+    _first_process = _first_process or os.getpid()
+    if _first_process != os.getpid():
+        raise StorageError(
+            "this process was forked from one that used object stores or HDFS, which can't go on here",
+            path=path,
+            hint="start processes by spawn: multiprocessing.get_context('spawn')",
+        )
 
 
 class RequestCounts:
@@ -114,7 +128,7 @@ class RemoteFileIO:
         raise NotImplementedError
 
     def remove_empty_dir(self, path: str) -> bool:
-        """False: object stores have no directories, and pyarrow can't remove one of HDFS only when it is empty."""
+        """False: object stores have no directories, and libhdfs can't remove one only when it is empty."""
         return False
 
 

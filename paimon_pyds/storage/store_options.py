@@ -28,6 +28,11 @@ _PREFIXES = {
     "hdfs": ("hdfs.",),
 }
 """What the names of a kind of store begin with; the first is what they are looked up by."""
+_OF_HADOOP = (
+    "hadoop-conf-dir", "hadoop-conf-loader", "hadoop-load-default-config", "security.kerberos.login.principal",
+    "security.kerberos.login.keytab", "security.kerberos.login.use-ticket-cache",
+)  # fmt: skip
+"""Options for HDFS of Java Paimon; those of Hadoop are called ``hadoop.NAME``."""
 _PATH_STYLE = "s3.path-style-access"
 ENDPOINTS = ("aws_endpoint_url_s3", "base_url", "endpoint")
 """The arguments that name an endpoint. The first is the only one of obstore's for S3 that wins against variables of the
@@ -76,7 +81,7 @@ _ARGUMENTS = {
     "hdfs.replication": "replication",
     "hdfs.kerberos-ticket": "kerb_ticket",
 }
-"""Settings of obstore's clients, and arguments of pyarrow's for HDFS, by the names of storage options."""
+"""Settings of obstore's clients, and arguments of clients of HDFS, by the names of storage options."""
 _ALIASES = {
     "s3.access.key": "s3.access-key",
     "s3.secret.key": "s3.secret-key",
@@ -152,14 +157,21 @@ def concerns(root: str, key: str) -> bool:
     """Whether an option is one of the store of an address: tasks get no credentials of others."""
     scheme, _, rest = root.partition("://")
     kind = family(scheme.lower())
+    if is_of_hadoop(key):
+        return kind == "hdfs"
     account = _OF_ACCOUNT.search(key.lower()) if kind == "azure" else None
     server = rest.partition("/")[0].partition("@")[2].lower()
     return key.lower().startswith(_PREFIXES[kind]) and (not account or server.startswith(f"{account[1]}."))
 
 
+def is_of_hadoop(key: str) -> bool:
+    """Whether an option is a setting of Hadoop, of any name, or says where settings are, or names the user."""
+    return key.startswith("hadoop.") or key in _OF_HADOOP
+
+
 def is_known(key: str) -> bool:
     """Whether stores have an option of this name here."""
-    return _plain_name(key) in _ARGUMENTS
+    return is_of_hadoop(key) or _plain_name(key) in _ARGUMENTS
 
 
 def check_names(options: Iterable[str], others: Iterable[str] = (), kind: str = "storage option") -> None:
@@ -167,9 +179,9 @@ def check_names(options: Iterable[str], others: Iterable[str] = (), kind: str = 
     more = frozenset(others)
     for key in map(str, options):
         name = _plain_name(key)
-        if name not in _ARGUMENTS and key not in more:
+        if name not in _ARGUMENTS and key not in more and not is_of_hadoop(key):
             prefix = next((p for ps in _PREFIXES.values() for p in ps if name.startswith(p)), "")
-            near = [known for known in (*_ARGUMENTS, *more) if known.startswith(prefix)]
+            near = [known for known in (*_ARGUMENTS, *_OF_HADOOP, *more) if known.startswith(prefix)]
             hint = suggest(name, near, "there are") or ""
             if more and not prefix and not hint.startswith("did you"):
                 hint = f"there are: {', '.join(sorted(more))}, and the options of the storage"
@@ -188,6 +200,8 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
     Raises OptionError: an unknown name, or a value that it can't have."""
     check_names(options)
     kind = family(root.partition("://")[0])
+    check_texts({key: value for key, value in options.items() if is_of_hadoop(key)})
+    options = {key: value for key, value in options.items() if not is_of_hadoop(key)}
     arguments: dict[str, Any] = {
         argument: os.environ[name] for argument, name in _VARIABLES.get(kind, {}).items() if name in os.environ
     }

@@ -1,4 +1,4 @@
-"""The snippets of docs/storage.md for S3, MinIO, Google Cloud Storage and Azure run against servers on this machine.
+"""The snippets of docs/storage.md for stores and HDFS run against servers on this machine.
 
 A page names stores of the reader's: their addresses and secrets are replaced by those of a server, and nothing else.
 """
@@ -25,7 +25,7 @@ from support.snippets import run_typed
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto.server")
-STORES = ["Amazon S3", "MinIO and others that speak S3", "Google Cloud Storage", "Azure"]
+STORES = ["Amazon S3", "MinIO and others that speak S3", "Google Cloud Storage", "Azure", "HDFS"]
 EACH_STORE = pytest.mark.parametrize(("store", "name"), [(n, n) for n in STORES], ids=STORES, indirect=["store"])
 _BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 _KEYS = {
@@ -93,12 +93,21 @@ def _azure(address: str) -> Store:
     return Store(texts, {"azure.endpoint": address})
 
 
+def _hdfs(cluster: servers.MiniHdfs, directory: Path) -> Store:
+    properties = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in cluster.hadoop.items())
+    (directory / "hdfs-site.xml").write_text(f"<configuration>{''.join(properties)}</configuration>")
+    root = cluster.root.removeprefix("hdfs://")
+    return Store({"my-cluster": f"{root}/{uuid.uuid4().hex}", "/etc/hadoop/conf": str(directory)})
+
+
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     for name in [name for name in os.environ if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))]:
         monkeypatch.delenv(name)
     if request.param == "Azure":
         yield _azure(request.getfixturevalue("azurite"))
+    elif request.param == "HDFS":
+        yield _hdfs(request.getfixturevalue("mini_hdfs"), tmp_path)
     elif request.param == "Amazon S3":
         with serving() as server:
             yield _s3(server)
@@ -113,7 +122,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def _blocks(name: str) -> list[tuple[str, str, str]]:
     page = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
-    section = page.split(f"\n### {name}\n")[1].split("\n#")[0]
+    section = re.split(rf"\n###? {name}\n", page)[1].split("\n#")[0]
     return [(kind, code, shown or "") for kind, code, shown in _BLOCK.findall(section)]
 
 
@@ -151,5 +160,5 @@ def test_spark(store: Store, name: str, spark: Any) -> None:
 
 def test_no_other_section_is_left_out() -> None:
     page = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
-    assert re.findall(r"^### (.+)\n\n<!-- no block", page, re.M) == STORES
+    assert re.findall(r"^###? (.+)\n\n<!-- no block", page, re.M) == STORES
     assert page.count("<!-- no block") == len(STORES)

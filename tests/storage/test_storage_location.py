@@ -34,6 +34,10 @@ from paimon_pyds.storage.object_store import ObjectStoreFileIO
         ("gs://bucket", "gs://bucket"),
         ("abfss://c@account.dfs.core.windows.net/t", "abfss://c@account.dfs.core.windows.net/t"),
         ("hdfs://host:8020/t", "hdfs://host:8020/t"),
+        ("HDFS://names//wh/./t/", "hdfs://names/wh/t"),
+        ("hdfs:///wh/t/", "hdfs:///wh/t"),
+        ("hdfs:/wh/t", "hdfs:///wh/t"),
+        ("viewfs:///wh/t", "viewfs:///wh/t"),
     ],
 )
 def test_locations_have_one_spelling(location: str | Path, path: str) -> None:

@@ -251,6 +251,76 @@ def azure_container(address: str, name: str) -> None:
         pass
 
 
+# ---------------------------------------------------------------------------------------------------------------- HDFS
+
+
+class MiniHdfs:
+    """HDFS of this machine, with two name nodes.
+
+    Attributes:
+        root: the address of its name service.
+        settings: options by which a client finds it.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdout is not None
+        self.ports = [int(port) for port in process.stdout.readline().split()]
+        self.root = "hdfs://minis"
+        named = {"dfs.nameservices": "minis", "dfs.ha.namenodes.minis": "nn1, nn2"}
+        named |= {f"dfs.namenode.rpc-address.minis.nn{n}": f"127.0.0.1:{port}" for n, port in enumerate(self.ports, 1)}
+        provider = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+        named["dfs.client.failover.proxy.provider.minis"] = provider
+        self.hadoop = named | {"fs.permissions.umask-mode": "022"}
+        self.settings = {f"hadoop.{name}": value for name, value in self.hadoop.items()}
+
+    def tell(self, command: str) -> str:
+        """The answer to a command: see MiniHdfs.java. Raises RuntimeError."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        outcome, _, answer = self._process.stdout.readline().rstrip("\n").partition(" ")
+        if outcome != "ok":
+            raise RuntimeError(f"{command}: {answer}")
+        return answer
+
+
+@contextmanager
+def mini_hdfs() -> Iterator[MiniHdfs]:
+    """A cluster of Hadoop in one JVM."""
+    from support.oracle import compiled, only_one
+
+    names = ("hadoop-client-minicluster", "hadoop-client-api", "hadoop-client-runtime")
+    jars = os.pathsep.join(jar(f"{name}.jar") for name in (*names, "slf4j-api", "slf4j-nop", "jcl-over-slf4j"))
+    java = _needed(shutil.which("javac") and shutil.which("java"), "a JDK")
+    with only_one():
+        classes = compiled(Path(__file__).with_name("MiniHdfs.java"), "-cp", jars)
+    # A file can be closed before data nodes have reported its last block: closing takes half a second otherwise, as
+    # reports on this machine come later than the call. HDFS allows it for files of more than one replica.
+    settings = ["dfs.namenode.file.close.num-committed-allowed=1", "dfs.replication=2", "dfs.blocksize=1048576"]
+    settings += ["dfs.namenode.fs-limits.min-block-size=4096", "dfs.namenode.acls.enabled=true"]
+    command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*command, "-cp", os.pathsep.join([str(classes), jars]), "MiniHdfs", home, *settings],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
+        late = threading.Timer(_PATIENCE, process.kill)
+        late.start()
+        try:
+            cluster = MiniHdfs(process)
+            late.cancel()
+            if not cluster.ports:
+                log.seek(0)
+                raise RuntimeError(f"HDFS does not run: {log.read()[-2000:].decode(errors='replace')}")
+            yield cluster
+        finally:
+            late.cancel()
+            process.kill()  # what it holds is thrown away
+            process.wait()
+
+
 # ----------------------------------------------------------------------------------------------------------- databases
 
 

@@ -17,7 +17,6 @@ from paimon_pyds.base.features import FEATURES
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import by_path
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.storage.hdfs import HdfsFileIO
 from support.chains import chain_table
 from support.clustered import edit_newest_entry
 
@@ -194,8 +193,6 @@ CASES = [
       for cell in ("read", "write") for options, hint in (
         ({"metastore": "hive", "uri": "thrift://h"}, "path"),
         ({"metastore": "jdbc", "uri": "jdbc:oracle:thin:@h", "warehouse": "/w"}, "paths"))),
-    Case("hdfs", "write", lambda path: HdfsFileIO("hdfs://h:1/t"),
-         lambda io: io.create_if_absent("hdfs://h:1/t/s", b""), "copy the table"),
 ]  # fmt: skip
 
 ELSEWHERE = {
