@@ -97,7 +97,7 @@ oldest: python
 java: python
 	@$(PYTHON) tools/environment.py --java
 
-servers: java  ## real servers for the tests of stores and catalogs: s3proxy, LocalStack, Azurite, HDFS, PostgreSQL, MariaDB
+servers: java  ## real servers for the tests of stores and catalogs: s3proxy, LocalStack, Azurite, HDFS, Hive, PostgreSQL, MariaDB
 	@$(PYTHON) tools/servers.py
 
 python:

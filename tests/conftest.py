@@ -89,7 +89,7 @@ def _uses_java(path: Path) -> bool:
     return re.search(r"\boracle: Oracle\b", path.read_text(encoding="utf-8")) is not None
 
 
-_STARTS = (r"\b(?:s3proxy|localstack|azurite|fake_gcs|postgres|mariadb|mini_hdfs)\b", r"\.in_zone\(")
+_STARTS = (r"\b(?:s3proxy|localstack|azurite|fake_gcs|postgres|mariadb|mini_hdfs|hive_metastore)\b", r"\.in_zone\(")
 """What files name that start servers, or a JVM for a time zone: a start takes seconds, and a run needs one of each."""
 
 
@@ -245,3 +245,4 @@ def _server(name: str) -> Any:
 
 s3proxy, localstack, azurite = map(_server, ("s3proxy", "localstack", "azurite"))
 fake_gcs, postgres, mariadb, mini_hdfs = map(_server, ("fake_gcs", "postgres", "mariadb", "mini_hdfs"))
+hive_metastore = _server("hive_metastore")

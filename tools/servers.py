@@ -1,6 +1,6 @@
 """Bring the servers that tests can use beside moto, and Java's drivers for them: ``python tools/servers.py``.
 
-    .cache/servers/*.jar        s3proxy, Hadoop's mini cluster, Java Paimon's S3, and databases' drivers, by Maven
+    .cache/servers/*.jar        s3proxy, Hadoop's mini cluster, a Hive metastore; Java's S3 and drivers, by Maven
     .cache/servers/azurite/     Azurite, by npm
     .cache/servers/localstack/  LocalStack, by pip: an environment of its own
     postgresql, mariadb         Debian's packages, installed where this runs as root; else it says which are missing
@@ -22,6 +22,10 @@ JARS = {
     "sqlite-jdbc.jar": "org.xerial:sqlite-jdbc:3.49.1.0",
     "postgresql.jar": "org.postgresql:postgresql:42.7.4",
     "mariadb.jar": "org.mariadb.jdbc:mariadb-java-client:3.5.3",
+    # A Hive metastore; what else it needs is among pyspark's jars, where Hive is older.
+    "hive-metastore.jar": "org.apache.hive:hive-standalone-metastore:3.1.3",
+    "libthrift.jar": "org.apache.thrift:libthrift:0.9.3",
+    "commons-collections.jar": "commons-collections:commons-collections:3.2.2",
     **{f"hadoop-client-{part}.jar": f"org.apache.hadoop:hadoop-client-{part}:3.4.1"
        for part in ("minicluster", "api", "runtime")},
     **{f"{name}.jar": f"org.slf4j:{name}:1.7.36" for name in ("slf4j-api", "slf4j-nop", "jcl-over-slf4j")},

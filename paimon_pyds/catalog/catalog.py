@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from paimon_pyds.ops.ddl.alter import SchemaChanges
     from paimon_pyds.typing import OptionValues, Rows
 
-_HIVE_HINT = "open the table by its path, or the warehouse directory as a catalog; Hive is left out of commits then"
-_OPTIONS = {
+_OPTIONS: dict[str, tuple[str, ...]] = {
     "filesystem": ("metastore", "warehouse"),
     "jdbc": (
         "metastore", "warehouse", "uri", "jdbc.user", "jdbc.password", "catalog-key", "lock.enabled",
@@ -81,9 +80,10 @@ class Catalog:
 
         Args:
             options: a warehouse directory, or the options of a catalog by the names that Java Paimon gives them:
-                ``metastore`` (``filesystem``, which is the default, ``jdbc`` or ``rest``), ``warehouse``, ``uri``;
-                ``catalog-key`` and ``lock.enabled`` of JDBC; ``token``, ``token.provider``, ``dlf.…`` and ``header.…``
-                of REST. Others are options of the storage.
+                ``metastore`` (``filesystem``, which is the default, ``jdbc``, ``hive`` or ``rest``), ``warehouse``,
+                ``uri``; ``catalog-key`` and ``lock.enabled`` of JDBC; ``hive-conf-dir``, ``lock.enabled`` and others of
+                Hive; ``token``, ``token.provider``, ``dlf.…`` and ``header.…`` of REST. Others are options of the
+                storage.
 
         Returns:
             The catalog.
@@ -100,13 +100,17 @@ class Catalog:
             if not isinstance(given.get(name, ""), str):
                 raise OptionError(f"the option {name} must be a text, not a value of type {type(given[name]).__name__}")
         kind = given.pop("metastore", "filesystem").strip().lower()
-        if kind in _OPTIONS:
+        if kind in _OPTIONS or kind == "hive":
             _check_options(kind, given)
-        if kind != "jdbc" and parse_value("lock.enabled", Kind.BOOLEAN, given.pop("lock.enabled", "false")):
+        if kind not in ("jdbc", "hive") and parse_value(
+            "lock.enabled", Kind.BOOLEAN, given.get("lock.enabled", "false")
+        ):
             raise UnsupportedError(
                 f"lock.enabled has no effect in a catalog of the kind {kind!r:.40}",
-                hint="leave it out: commits create snapshots if absent. metastore=jdbc has a lock, as Java has it",
+                hint="leave it out: commits create snapshots if absent. Catalogs of jdbc and hive have Java's locks",
             )
+        if kind not in ("jdbc", "hive"):
+            given.pop("lock.enabled", None)
         if kind == "filesystem":
             if "warehouse" not in given:
                 raise OptionError("a filesystem catalog needs the option warehouse")
@@ -121,10 +125,12 @@ class Catalog:
 
             catalog._backend = JdbcBackend(given)
         elif kind == "hive":
-            raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT, feature="other-catalogs")
+            from paimon_pyds.catalog.hive import HiveBackend
+
+            catalog._backend = HiveBackend(given)
         else:
             text = f"catalogs of the kind {kind!r:.40} are not supported"
-            raise UnsupportedError(text, hint="filesystem, jdbc and rest are", feature="other-catalogs")
+            raise UnsupportedError(text, hint="filesystem, jdbc, hive and rest are", feature="other-catalogs")
         catalog._options = RedactedDict({"metastore": kind, **given})
         return catalog
 
@@ -490,7 +496,12 @@ def _check_options(kind: str, given: Mapping[str, str]) -> None:
     """Raise OptionError for an option that neither this kind of catalog nor a storage has."""
     from paimon_pyds.storage.store_options import check_names
 
-    own, passed = _OPTIONS[kind], ("jdbc.", *OPTIONS_OF_ALL) if kind == "jdbc" else OPTIONS_OF_ALL
+    own = _OPTIONS.get(kind, ())
+    passed: tuple[str, ...] = ("jdbc.", *OPTIONS_OF_ALL) if kind == "jdbc" else OPTIONS_OF_ALL
+    if kind == "hive":
+        from paimon_pyds.catalog.hive_settings import NAMES, PREFIXES
+
+        own, passed = NAMES, (*PREFIXES, *OPTIONS_OF_ALL)
     left = [key for key in map(str, given) if key not in own and key != "lock.enabled"]
     elsewhere = {*_OPTIONS["jdbc"], "token", "token.provider"}.intersection(left)
     check_names([key for key in left if key not in elsewhere and not key.lower().startswith(passed)], own, "option")

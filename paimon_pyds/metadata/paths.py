@@ -13,7 +13,7 @@ may be able to write options too: with ``external-paths.trust-table`` false only
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +99,18 @@ def partition_directories(schema: TableSchema, partitions: Sequence[bytes]) -> l
     fields = schema.partition_fields
     if not fields:
         return [""] * len(partitions)
+    return [partition_path(fields, row, schema.options) for row in _values(fields, partitions)]
+
+
+def names_of_partitions(schema: TableSchema, partitions: Sequence[bytes]) -> list[dict[str, str]]:
+    """The `partition_names` of each partition."""
+    fields = schema.partition_fields
+    return [partition_names(fields, row, schema.options) for row in _values(fields, partitions)]
+
+
+def _values(fields: Sequence[DataField], partitions: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
     columns = decode_rows(array(partitions, pa.binary()), [f.type for f in fields], arity=True)
-    rows = zip(*([scalar_to_internal(value) for value in column] for column in columns), strict=True)
-    return [partition_path(fields, row, schema.options) for row in rows]
+    return zip(*([scalar_to_internal(value) for value in column] for column in columns), strict=True)
 
 
 def checked_name(name: str, what: str = "file") -> str:

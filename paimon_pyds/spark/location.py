@@ -8,9 +8,10 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 
 OF_CATALOGS = (
     "catalog", "metastore", "uri", "token", "token.provider", "catalog-key", "lock.enabled", "lock-acquire-timeout",
-    "lock-check-max-sleep", "prefix", "data-token.enabled",
+    "lock-check-max-sleep", "prefix", "data-token.enabled", "hive-conf-dir", "hadoop-conf-dir",
+    "location-in-properties", "table.type", "sync-all-properties", "format-table.enabled", "metastore.client.class",
 )  # fmt: skip
-CATALOG_PREFIXES = ("dlf.", "header.", "jdbc.", "table-default.")
+CATALOG_PREFIXES = ("dlf.", "header.", "jdbc.", "table-default.", "hive.metastore.")
 STORAGE_PREFIXES = (
     "external-paths.", "local-cache.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "hadoop-",
     "security.kerberos.login.", "storage.",
@@ -78,5 +79,5 @@ def options_of_catalog(given: Mapping[str, str]) -> dict[str, str] | None:
     if "catalog" in own or "metastore" in own:
         return {**own, **{k: v for k, v in given.items() if k == "warehouse" or k.startswith(STORAGE_PREFIXES)}}
     if own:
-        raise OptionError(f"the option {next(iter(own))} is of a catalog", hint="add metastore=rest, or jdbc")
+        raise OptionError(f"the option {next(iter(own))} is of a catalog", hint="add metastore=rest, jdbc or hive")
     return None

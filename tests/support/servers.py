@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hmac
 import http.client
+import importlib.util
 import io
 import json
 import os
@@ -387,3 +388,27 @@ def mariadb() -> Iterator[dict[str, str]]:
         command += ["--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite"]
         with _running(command, lambda: _answers(port), cwd=home, **user):
             yield {"metastore": "jdbc", "uri": uri, "jdbc.user": "paimon", "jdbc.password": PASSWORD}
+
+
+@contextmanager
+def hive_metastore() -> Iterator[str]:
+    """The address of a Hive metastore, whose own warehouse is of no use: databases get a location."""
+    from support.oracle import HOME as ORACLE
+    from support.oracle import compiled, only_one
+
+    jars = [jar(name) for name in ("hive-metastore.jar", "libthrift.jar", "commons-collections.jar")]
+    spark = importlib.util.find_spec("pyspark")
+    others = Path(spark.origin).parent / "jars" if spark is not None and spark.origin else None
+    path = ":".join([*jars, f"{_needed(others, 'pyspark')}/*"])
+    java, port = _needed(shutil.which("java"), "Java"), _free_port()
+    _needed(shutil.which("javac"), "a JDK")
+    source = Path(__file__).with_name("HiveMetastore.java")
+    with only_one():
+        classes = compiled(source, "-cp", path)
+    opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("net", "lang", "util")]
+    command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *opened, "-cp", f"{classes}:{path}"]
+    quiet = f"-Dlog4j2.configurationFile={ORACLE / 'log4j2.properties'}"
+    with tempfile.TemporaryDirectory() as home:
+        running = [*command[:-2], quiet, f"-Dderby.stream.error.file={home}/log", *command[-2:], source.stem]
+        with _running([*running, str(port), f"{home}/warehouse"], lambda: _answers(port), cwd=home):
+            yield f"thrift://127.0.0.1:{port}"

@@ -191,11 +191,18 @@ CASES = [
       (("read", _read), ("write", _append))),
     *(Case("other-catalogs", cell, lambda path: path, lambda path, options=options: pp.Catalog.open(options), hint)
       for cell in ("read", "write") for options, hint in (
-        ({"metastore": "hive", "uri": "thrift://h"}, "path"),
+        ({"metastore": "glue"}, "filesystem"),
+        ({"metastore": "hive", "uri": "thrift://h", "warehouse": "/w", "metastore.client.class": "X"}, "paths"),
         ({"metastore": "jdbc", "uri": "jdbc:oracle:thin:@h", "warehouse": "/w"}, "paths"))),
+    *(Case("hive-security", cell, lambda path: path, lambda path, setting=setting: pp.Catalog.open(
+        {"metastore": "hive", "uri": "thrift://h", "warehouse": "/w", **setting}), "paths")
+      for cell in ("read", "write") for setting in (
+        {"hive.metastore.sasl.enabled": "true"}, {"hive.metastore.use.SSL": "TRUE"},
+        {"hive.metastore.client.thrift.transport.mode": "http"}, {"hive.metastore.client.auth.mode": "PLAIN"})),
 ]  # fmt: skip
 
 ELSEWHERE = {
+    ("hive", "write"): "catalog/test_hive",
     ("extra-metadata", "write"): "metadata/test_manifest_codec",
     ("mosaic-files", "read"): "format/test_mosaic",
     ("row-files", "read"): "format/row/test_row_format",

@@ -1,0 +1,204 @@
+"""Settings of a Hive catalog: its options, over those of ``hive-site.xml`` and ``core-site.xml``.
+
+(Source: Java Paimon 1.4, classes HiveCatalog, HiveCatalogOptions and CatalogOptions; Hive 3.1, class MetastoreConf.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from paimon_pyds.base.options.option import Kind, parse_duration_ms, parse_value
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import redact
+from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
+
+NAMES = (
+    "metastore", "warehouse", "uri", "hive-conf-dir", "hadoop-conf-dir", "location-in-properties", "table.type",
+    "sync-all-properties", "format-table.enabled", "lock.enabled", "lock-acquire-timeout", "lock-check-max-sleep",
+    "lock.type", "metastore.client.class", "client-pool-size", "client-pool-cache.eviction-interval-ms",
+    "client-pool-cache.keys", "case-sensitive",
+)  # fmt: skip
+"""The options of a Hive catalog, besides those of Hive itself (``hive.…``) and of the storage."""
+PREFIXES = ("hive.",)
+_HADOOP = "hadoop-conf-dir"
+_PLAIN_CLIENT = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
+_DEFAULT_PORT = 9083
+_LARGEST_FILE = 8 << 20
+"""Bytes of a file of settings: a larger file is something else."""
+_TIME = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
+_REFERENCE = re.compile(r"\$\{([\w.-]+)\}")
+_REFUSED = {
+    "hive.metastore.sasl.enabled": ("true", "Kerberos (SASL)"),
+    "hive.metastore.use.SSL": ("true", "TLS"),
+    "hive.metastore.client.thrift.transport.mode": ("http", "HTTP"),
+    "hive.metastore.client.auth.mode": ("plain", "a password"),
+}
+"""How a metastore may want to be connected to that is not supported: the setting, its value, and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiveSettings:
+    """What a Hive catalog goes by.
+
+    ``addresses``: hosts and ports of the metastore. ``lock``: None where the default decides, which depends on the
+    warehouse. ``waits``: seconds for which a lock is waited for, and between two looks at most. ``timeout``: seconds
+    for which a response is waited for. ``sends_user``: whether the metastore gets the name of the user.
+    """
+
+    addresses: tuple[tuple[str, int], ...]
+    warehouse: str
+    in_properties: bool
+    external: bool
+    all_properties: bool
+    format_tables: bool
+    lock: bool | None
+    waits: tuple[float, float]
+    timeout: float
+    batch: int
+    sends_user: bool
+    framed: bool
+    compact: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> HiveSettings:
+        """The settings that the options of a catalog make. Raises OptionError, StorageError, UnsupportedError."""
+        found = {**_settings_of(options), **{key: text for key, text in options.items() if key != "uri"}}
+        if options.get("uri"):
+            found["hive.metastore.uris"] = options["uri"]
+        _check(found)
+
+        def flag(name: str, default: str) -> bool:
+            return bool(parse_value(name, Kind.BOOLEAN, found.get(name, default)))
+
+        kind = found.get("table.type", "managed").strip().lower()
+        if kind not in ("managed", "external"):
+            raise OptionError(f"table.type must be managed or external, not {kind!r:.40}")
+        waits = (("lock-acquire-timeout", "8 min"), ("lock-check-max-sleep", "8 s"))
+        timeout, longest = (parse_duration_ms(found.get(name, text), name) / 1000 for name, text in waits)
+        return cls(
+            addresses=_addresses(found.get("hive.metastore.uris", "")),
+            warehouse=_warehouse(options, found),
+            in_properties=flag("location-in-properties", "false"),
+            external=kind == "external",
+            all_properties=flag("sync-all-properties", "true"),
+            format_tables=flag("format-table.enabled", "true"),
+            lock=flag("lock.enabled", "") if "lock.enabled" in found else None,
+            waits=(timeout, longest),
+            timeout=_seconds("hive.metastore.client.socket.timeout", found, "600s"),
+            batch=max(1, int(parse_value("", Kind.INT, found.get("hive.metastore.batch.retrieve.max", "300")))),
+            sends_user=flag("hive.metastore.execute.setugi", "true"),
+            framed=flag("hive.metastore.thrift.framed.transport.enabled", "false"),
+            compact=flag("hive.metastore.thrift.compact.protocol.enabled", "false"),
+        )
+
+
+def storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a catalog that are those of its storage."""
+    own = set(NAMES) - {_HADOOP}
+    return {key: text for key, text in options.items() if key not in own and not key.startswith(PREFIXES)}
+
+
+def _settings_of(options: Mapping[str, str]) -> dict[str, str]:
+    """What the files say that the options, or the environment, name."""
+    found: dict[str, str] = {}
+    hadoop, hive = (
+        options.get(name) or os.environ.get(variable)
+        for name, variable in ((_HADOOP, "HADOOP_CONF_DIR"), ("hive-conf-dir", "HIVE_CONF_DIR"))
+    )
+    for directory, name, wanted in (
+        (hadoop, "core-site.xml", False),
+        (hive, "hive-site.xml", "hive-conf-dir" in options),
+    ):
+        if directory:
+            found |= _properties(os.path.join(directory, name), wanted=wanted)
+    return {key: _REFERENCE.sub(lambda match: found.get(match[1], match[0]), text) for key, text in found.items()}
+
+
+def _properties(path: str, *, wanted: bool) -> dict[str, str]:
+    """The properties of a file of Hadoop's form. ``wanted``: it must be there."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST_FILE + 1)
+        if len(data) > _LARGEST_FILE or b"<!ENTITY" in data:
+            raise ValueError
+        root = ElementTree.fromstring(data)
+    except FileNotFoundError as error:
+        if wanted:
+            raise OptionError(f"the option hive-conf-dir names a directory without {os.path.basename(path)}") from error
+        return {}
+    except OSError as error:
+        raise StorageError(f"the file can't be read ({error.strerror})", path=path) from None
+    except (ValueError, ElementTree.ParseError):
+        raise OptionError("the file is no configuration of Hadoop", path=path) from None  # its text may hold secrets
+    pairs = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
+    return {name.strip(): (value or "").strip() for name, value in pairs if name}
+
+
+def _check(found: Mapping[str, str]) -> None:
+    """Raise UnsupportedError for what is refused by name."""
+    client = found.get("metastore.client.class", _PLAIN_CLIENT)
+    if client != _PLAIN_CLIENT:
+        raise UnsupportedError(
+            f"metastore.client.class={client:.200} is a class of Java",
+            hint="leave it out: requests are sent by Thrift. Of other metastores, open the tables by their paths",
+            feature="other-catalogs",
+        )
+    if found.get("lock.type", "hive") != "hive":
+        raise UnsupportedError(f"lock.type={found['lock.type']:.40} is not supported", hint="leave it out: it is hive")
+    for name, (value, what) in _REFUSED.items():
+        if found.get(name, "").strip().lower() == value:
+            raise UnsupportedError(
+                f"the metastore wants {what} ({name}={value}), which is not supported",
+                hint="open the tables by their paths, or by a metastore that takes plain Thrift",
+                feature="hive-security",
+            )
+
+
+def _addresses(uris: str) -> tuple[tuple[str, int], ...]:
+    found = list[tuple[str, int]]()
+    for uri in filter(None, (part.strip() for part in uris.split(","))):
+        match = re.fullmatch(r"thrift://(\[[0-9A-Fa-f:.]+\]|[^:/\[\]\s@]+)(?::(\d{1,5}))?/?", uri)
+        if match is None or not 0 < int(match[2] or _DEFAULT_PORT) < 65536:
+            raise OptionError(
+                f"not the address of a Hive metastore: {redact(uri):.200}", hint="write thrift://host:9083"
+            )
+        found.append((match[1].strip("[]"), int(match[2] or _DEFAULT_PORT)))
+    if not found:
+        raise OptionError(
+            "a Hive catalog needs the option uri, thrift://host:9083",
+            hint="or hive-conf-dir, a directory whose hive-site.xml has hive.metastore.uris",
+        )
+    return tuple(found)
+
+
+def _warehouse(options: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """The warehouse as it was given. Hadoop's default file system is meant where a file of Hive's has no scheme."""
+    if options.get("warehouse"):
+        return options["warehouse"]
+    given = found.get("hive.metastore.warehouse.dir", "")
+    if not given:
+        raise OptionError(
+            "a Hive catalog needs the option warehouse", hint="or hive.metastore.warehouse.dir in its hive-site.xml"
+        )
+    if re.match(r"[A-Za-z][\w+.-]*:", given):
+        return given
+    default = found.get("fs.defaultFS") or found.get("fs.default.name")
+    if not default:
+        raise OptionError(
+            f"hive.metastore.warehouse.dir={given:.200} does not say in which file system",
+            hint="give the option warehouse with its scheme, or hadoop-conf-dir with a core-site.xml (fs.defaultFS)",
+        )
+    return f"{default.rstrip('/')}/{given.lstrip('/')}"
+
+
+def _seconds(name: str, found: Mapping[str, str], default: str) -> float:
+    """A time of Hive's: seconds where it has no unit."""
+    match = _TIME.fullmatch(found.get(name, default).lower())
+    units: dict[str, Any] = {"": 1, "s": 1, "sec": 1, "ms": 0.001, "msec": 0.001, "m": 60, "min": 60, "h": 3600}
+    if match is None or match[2] not in units:
+        raise OptionError(f"not a time: {name}={found[name]!r:.40}", hint="write 600s")
+    return float(int(match[1]) * units[match[2]])

@@ -1,0 +1,24 @@
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hive.metastore.HiveMetaStore;
+import org.apache.hadoop.hive.metastore.conf.MetastoreConf;
+import org.apache.hadoop.hive.metastore.security.HadoopThriftAuthBridge;
+import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
+
+/** A Hive metastore with a database in memory: {@code PORT WAREHOUSE}. */
+public final class HiveMetastore {
+    public static void main(String[] args) throws Throwable {
+        Configuration conf = MetastoreConf.newMetastoreConf();
+        conf.set("javax.jdo.option.ConnectionURL", "jdbc:derby:memory:metastore;create=true");
+        conf.set("datanucleus.schema.autoCreateAll", "true");
+        conf.set("datanucleus.connectionPoolingType", "hikaricp");
+        conf.set("hive.metastore.schema.verification", "false");
+        conf.set("hive.metastore.warehouse.dir", args[1]);
+        conf.set("hive.stats.autogather", "false");
+        // What these name by default is in Hive itself, not in its metastore.
+        conf.set("hive.metastore.expression.proxy", "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy");
+        conf.set("metastore.task.threads.always", "org.apache.hadoop.hive.metastore.events.EventCleanerTask");
+        TxnDbUtil.setConfValues(conf);
+        TxnDbUtil.prepDb(conf); // the tables of locks
+        HiveMetaStore.startMetaStore(Integer.parseInt(args[0]), HadoopThriftAuthBridge.getBridge(), conf);
+    }
+}
