@@ -260,10 +260,26 @@ class FileSource:
             return self._ranges.read(ranges)
         return self._io.read_ranges(self.name, ranges)
 
+    def read_joined(self, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> bytes:
+        """As the function of this name."""
+        read = None if self._ranges is not None else getattr(self._io, "read_joined", None)
+        if read is None:
+            return b"".join(self.read_many(list(zip(offsets.tolist(), lengths.tolist(), strict=True))))
+        self.bytes_read += int(lengths.sum())
+        joined: bytes = read(self.name, offsets, lengths)
+        return joined
+
     def keep(self) -> None:
         """Keep what was read of a store, as it has proved right."""
         if self._ranges is not None:
             self._ranges.keep()
+
+
+def read_joined(source: ByteSource, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> bytes:
+    """Several ranges, strung together; callers do not change them. Errors as `ByteSource.read_many`."""
+    if isinstance(source, FileSource):
+        return source.read_joined(offsets, lengths)
+    return b"".join(source.read_many(list(zip(offsets.tolist(), lengths.tolist(), strict=True))))
 
 
 def saves_requests(io: object) -> TypeGuard[SavesRequests]:

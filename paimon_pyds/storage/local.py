@@ -105,7 +105,7 @@ class LocalFileIO:
     def read_joined(self, path: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> bytes:
         """Several ranges, joined. For many distant ranges this is faster than `read_ranges`.
 
-        The result may be a bytearray, which callers do not change.
+        The result may be a memoryview, which callers do not change.
         """
         ranges = list(zip(offsets.tolist(), lengths.tolist(), strict=True))
         if not hasattr(os, "preadv"):
@@ -115,8 +115,8 @@ class LocalFileIO:
             try:
                 for i in np.flatnonzero((offsets < 0) | (lengths < 0) | (offsets > size - lengths)).tolist():
                     check_range(path, *ranges[i], size)
-                joined = bytearray(int(lengths.sum()))
-                with _turn() if len(ranges) > _MANY_RANGES else nullcontext(), memoryview(joined) as view:
+                view = memoryview(np.empty(int(lengths.sum()), np.uint8))  # a bytearray is filled with zeros first
+                with _turn() if len(ranges) > _MANY_RANGES else nullcontext():
                     start, read = 0, os.preadv
                     for offset, length in ranges:
                         stop = start + length
@@ -124,7 +124,7 @@ class LocalFileIO:
                         if done < length:  # Linux reads 2 GiB at a time
                             view[start + done : stop] = _pread(fd, path, offset + done, length - done)
                         start = stop
-                return cast(bytes, joined)
+                return cast(bytes, view)
             finally:
                 os.close(fd)
 

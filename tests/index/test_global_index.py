@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from paimon_pyds.base.types import parse_type
 from paimon_pyds.base.types.arrow import arrow_type
+from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.index.global_index.blocks import BlockPlace, read_blocks
+from paimon_pyds.index.global_index.blocks import BlockPlace, read_blocks, with_trailer
+from paimon_pyds.index.global_index.btree_file import FOOTER, MAGIC, OF_ANY_SIZE, OF_ONE_SIZE, VERSION
 from paimon_pyds.index.global_index.btree_writer import write_btree
 from paimon_pyds.index.global_index.range_meta import (
     KeyRange,
@@ -118,6 +120,37 @@ def test_an_index_gives_the_rows_that_match(data: st.DataObject) -> None:
     assert candidates("btree", file, type_, rows, op, [literal]) == expected
     nulls = [int(ids[n]) for n, value in enumerate(values) if value is None]
     assert candidates("btree", file, type_, rows, Op.IS_NULL, []) == nulls
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("type_", ["BIGINT", "DOUBLE", "STRING", "TIMESTAMP(6)"])
+@pytest.mark.parametrize("asked", [1, 40, 3000])
+def test_few_and_many_keys_of_many_blocks(asked: int, type_: str, codec: str) -> None:
+    rng = np.random.default_rng(asked)
+    count = 40_000
+    numbers = np.where(rng.random(count) < 0.3, 5, rng.integers(0, count, count))
+    texts = [f"{n}-{'x' * (n % 7)}" if type_ == "STRING" else n for n in numbers.tolist()]
+    values = [n / 2 for n in texts] if type_ == "DOUBLE" else texts
+    file = b"".join(write_btree(column(type_, values), np.arange(count), parse_type(type_), codec=codec).pieces)
+    wanted = rng.integers(-10, count + 10, asked)
+    literals = [f"{n}-{'x' * (n % 7)}" if type_ == "STRING" else n for n in wanted.tolist()]
+    literals = [n / 2 for n in literals] if type_ == "DOUBLE" else literals
+    found = candidates("btree", file, type_, count, Op.IN, literals)
+    assert found == np.flatnonzero(np.isin(numbers, wanted)).tolist()
+
+
+@pytest.mark.parametrize("table", [[0, 15, 15], [0, 16, 15], [1, 15, 30], [0, 15, 60], [0, 15, 2**32 - 1]])
+def test_entries_out_of_order_are_refused(table: list[int]) -> None:
+    entries = b"".join(bytes([8, *key.to_bytes(8, "little"), 5, 1, 0x80, 0x80, 0x80, 1]) for key in (1, 2, 3))
+    content = entries + np.array(table, "<u4").tobytes() + len(table).to_bytes(4, "little") + bytes([OF_ANY_SIZE])
+    block = with_trailer(content, "none")
+    last = bytes([8, *(3).to_bytes(8, "little")])
+    handle = varint(0) + varint(len(content))
+    entry = last + bytes([len(handle)]) + handle
+    index = with_trailer(entry + len(entry).to_bytes(4, "little") + bytes([OF_ONE_SIZE]), "none")
+    footer = FOOTER.pack(0, 0, 0, len(block), len(index) - 5, 0, 0, VERSION, MAGIC)
+    with pytest.raises(CorruptFileError, match="entries out of order|a key of|row ids|a number"):
+        candidates("btree", block + index + footer, "BIGINT", 1 << 22, Op.IN, [1, 2, 3])
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])

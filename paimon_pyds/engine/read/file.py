@@ -199,7 +199,7 @@ class FileReading:
     def selection(self) -> RowSelection:
         """The positions left by the file's own statistics, which are not used if its index was exact."""
         selection = self.live.candidates
-        if self.live.devolved is not Const.TRUE and not self.live.index_is_exact:
+        if self.live.devolved is not Const.TRUE and not self.live.index_is_exact and not self._selected_by_filter:
             selection = selection & self.reader.prune(self.live.devolved, selection)
         if self._variants and isinstance(self.reader, PrunesParts):
             from paimon_pyds.sql.expression.variant_parts import part_tests  # few tables have such columns
@@ -209,6 +209,11 @@ class FileReading:
             selection = self.reader.prune_parts(tests, selection) if tests else selection
         self.live.trace.rows_after_pages = selection.count(self.file.row_count)
         return selection
+
+    @property
+    def _selected_by_filter(self) -> bool:
+        """Whether an index that the plan asked has answered all of the filter: statistics leave out no more then."""
+        return self.file.selection is not None and len(self.filtering.file_fields) == 1
 
     @cached_property
     def filter_fields(self) -> list[DataField]:
@@ -306,18 +311,20 @@ class FileReading:
         for kept, mask in self._kept(selection, batch_rows):
             rows = positions.take(len(mask), is_true(mask))
             self._reach(self._done + len(mask))
-            if kept.num_rows:
-                yield self._result(output.apply(_pick(kept, output.file_fields)), rows)
+            if len(rows):
+                found = _pick(kept, output.file_fields) if output.file_fields else no_columns(len(rows))
+                yield self._result(output.apply(found), rows)
 
     def _kept(self, selection: RowSelection, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
-        """The rows of the selection that the filter keeps, part by part, with which rows of the part these are."""
+        """The rows of the selection that the filter keeps, part by part, with which rows of the part these are; any
+        rows where no columns are returned."""
         first, others = self.filter_fields, self.output_only
         if isinstance(self.reader, FiltersRows) and (first or others):
             yield from self.reader.read_where(first, others, self._matches, selection, batch_rows)
             return
         for batch in self._read_or_count([*first, *others], selection, batch_rows):
             mask = self._matches(_pick(batch, first))
-            yield pc.filter(batch, mask), mask
+            yield pc.filter(batch, mask) if self.output.file_fields else batch, mask
 
     def _matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows the filter keeps, by its columns."""

@@ -21,7 +21,7 @@ from paimon_pyds.base.varints import LONGER, unsigned_varints, varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.compression import compressor, decompressor
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage import ByteSource
+from paimon_pyds.storage import ByteSource, read_joined
 
 TRAILER_BYTES = 5
 _NONE, _ZSTD, _LZ4 = 0, 1, 2
@@ -46,14 +46,41 @@ def read_blocks(source: ByteSource, places: Sequence[BlockPlace]) -> list[bytes]
         CorruptFileError: a block outside of the file, a wrong checksum, or bytes that can't be decompressed.
         UnsupportedError: a compression that is not known here.
     """
+    _check_places(source, places)
+    found = source.read_many([(place.offset, place.size + TRAILER_BYTES) for place in places])
+    return [bytes(_content(source, place, data)) for place, data in zip(places, found, strict=True)]
+
+
+class JoinedBlocks(NamedTuple):
+    """The uncompressed bytes of some blocks; ``starts`` and ``sizes`` are where each is in ``data``."""
+
+    data: bytes
+    starts: Int64s
+    sizes: Int64s
+
+
+def read_joined_blocks(source: ByteSource, places: Sequence[BlockPlace]) -> JoinedBlocks:
+    """As `read_blocks`, in one piece, which is not copied where nothing is compressed."""
+    _check_places(source, places)
+    offsets, sizes = np.array(places, np.int64).reshape(-1, 2).T
+    stored = sizes + TRAILER_BYTES
+    data = read_joined(source, offsets, stored)
+    starts, view = np.cumsum(stored) - stored, memoryview(data)
+    edges = zip(places, starts.tolist(), (starts + stored).tolist(), strict=True)
+    contents = [_content(source, place, view[start:end]) for place, start, end in edges]
+    if any(view[end] != _NONE for end in (starts + sizes).tolist()):
+        sizes = np.array([len(content) for content in contents], np.int64)
+        data, starts = b"".join([*contents, bytes(TRAILER_BYTES)]), np.cumsum(sizes) - sizes
+    return JoinedBlocks(data, starts, sizes)
+
+
+def _check_places(source: ByteSource, places: Sequence[BlockPlace]) -> None:
     for place in places:
         if place.offset < 0 or place.size < 0 or place.offset + place.size + TRAILER_BYTES > source.size:
             raise corrupt(source, f"a block of {place.size} bytes beyond the file's end", offset=place.offset)
-    found = source.read_many([(place.offset, place.size + TRAILER_BYTES) for place in places])
-    return [_content(source, place, data) for place, data in zip(places, found, strict=True)]
 
 
-def _content(source: ByteSource, place: BlockPlace, data: bytes) -> bytes:
+def _content(source: ByteSource, place: BlockPlace, data: bytes | memoryview) -> bytes | memoryview:
     if zlib.crc32(memoryview(data)[: place.size + 1]) != int.from_bytes(data[place.size + 1 :], "little"):
         raise corrupt(source, "a block with a wrong checksum", offset=place.offset)
     kind, body = data[place.size], data[: place.size]
@@ -74,11 +101,11 @@ def _content(source: ByteSource, place: BlockPlace, data: bytes) -> bytes:
     return content
 
 
-def _unzstd(data: bytes, size: int) -> bytes:
+def _unzstd(data: bytes | memoryview, size: int) -> bytes:
     return decompressor("zstandard", None)(data, size)
 
 
-def _unlz4(data: bytes, size: int) -> bytes:
+def _unlz4(data: bytes | memoryview, size: int) -> bytes:
     packed, unpacked = (int.from_bytes(data[at : at + 4], "little") for at in (0, 4))
     body = data[8 : 8 + packed]
     if len(data) < 8 or unpacked != size or len(body) != packed or size > _MOST_LZ4_RATIO * packed:
@@ -87,7 +114,7 @@ def _unlz4(data: bytes, size: int) -> bytes:
     return content
 
 
-def read_varint(source: ByteSource, data: bytes, at: int, origin: int) -> tuple[int, int]:
+def read_varint(source: ByteSource, data: bytes | memoryview, at: int, origin: int) -> tuple[int, int]:
     """The LEB128 number that begins at a byte of some data, and where it ends; ``origin``: of the data in the file."""
     value = shift = 0
     for end in range(at, min(len(data), at + _MOST_VARINT_BYTES)):
@@ -99,13 +126,13 @@ def read_varint(source: ByteSource, data: bytes, at: int, origin: int) -> tuple[
 
 
 class VarintBytes:
-    """Bytes at many places of which LEB128 numbers begin, read at once."""
+    """Bytes at many places of which LEB128 numbers begin, read at once. ``data``: the last word of it is no part of them,
+    as a number is read with what follows."""
 
     def __init__(self, data: bytes) -> None:
-        padded = np.zeros(len(data) + _WORD_BYTES, np.uint8)
-        padded[: len(data)] = np.frombuffer(data, np.uint8)
-        self.octets: Octets = padded[: len(data)]
-        self._words = np.ndarray((len(data) + 1,), "<u8", padded.data, 0, (1,))
+        size = len(data) - _WORD_BYTES
+        self.octets: Octets = np.frombuffer(data, np.uint8, max(size, 0))
+        self._words = np.ndarray((max(size + 1, 0),), "<u8", data, 0, (1,))
 
     def at(self, places: Int64s) -> tuple[Int64s, Int64s]:
         """The numbers that begin at these places, and where each ends.

@@ -17,13 +17,14 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.index.global_index.blocks import BlockPlace, VarintBytes, read_blocks, read_varint
+from paimon_pyds.index.global_index.blocks import BlockPlace, VarintBytes, read_joined_blocks, read_varint
 from paimon_pyds.index.global_index.key_bytes import fixed_width, key_reader
 from paimon_pyds.index.global_index.row_ids import NO_ROWS, decode_row_ids, sorted_ids
 from paimon_pyds.index.keys import Key, KeyCodec
@@ -36,10 +37,11 @@ MAGIC, VERSION = 0x50425449, 1
 OF_ONE_SIZE, OF_ANY_SIZE = 0, 1
 _TAIL_BYTES = 5
 _CRC_BYTES = 4
-_MOST_ROW_ID = (1 << 63) - 1
-"""The greatest row id, a signed number of 64 bits."""
-_ENTRY_BYTES = 4096
-"""Bytes of blocks for each wanted entry from which decoding these one by one takes less time."""
+_FEW_KEYS = 32
+"""Of as many entries one is wanted, or fewer: then looking keys up takes less time than decoding all keys."""
+_POSITION_BYTES = 4
+_SPARE = bytes(8)
+"""What `VarintBytes` leaves out."""
 BLOCKS_AT_ONCE = 128
 """Data blocks read together, usually of 64 KiB: 8 MiB."""
 
@@ -61,22 +63,23 @@ class BTreeFile:
 
     @cached_property
     def _index(self) -> Block:
-        return Block(self._source, self._index_place, read_blocks(self._source, [self._index_place]), self._codec)
+        return Block(self._source, [self._index_place], self._codec)
 
     def equal_to(self, keys: Iterable[Key]) -> Int64s:
         """The sorted ids of the rows with one of these keys."""
         wanted = sorted(keys)
         of_block = self._index.lower_of(wanted)
         found = []
-        for block, first, last in self._blocks(np.unique(of_block[of_block < len(self._index)]).tolist()):
-            start, end = np.searchsorted(of_block, [first, last + 1])
-            found.append(block.row_ids(block.entries_of(wanted[start:end])))
+        for block, numbers in self._blocks(np.unique(of_block[of_block < len(self._index)])):
+            start, end = np.searchsorted(of_block, [numbers[0], numbers[-1] + 1])
+            within = np.searchsorted(numbers, of_block[start:end])
+            found.append(block.row_ids(block.entries_of(wanted[start:end], within)))
         return sorted_ids(found)
 
     def between(self, interval: Interval) -> Int64s:
         """The sorted ids of the rows whose key is in an interval, which is not negated."""
         found = []
-        for block, *_ in self._blocks(self._blocks_of(interval)):
+        for block, _ in self._blocks(np.array(self._blocks_of(interval), np.int64)):
             entries = np.arange(block.begin_of(interval), block.end_of(interval), dtype=np.int64)
             found.append(block.row_ids(entries))
         return sorted_ids(found)
@@ -101,101 +104,161 @@ class BTreeFile:
         last = self._index.end_of(interval)
         return range(self._index.begin_of(interval), min(last + 1, len(self._index)))
 
-    def _blocks(self, numbers: Sequence[int]) -> Iterator[tuple[Block, int, int]]:
-        """Some data blocks at a time as one, with the numbers of the first and the last of them."""
+    def _blocks(self, numbers: Int64s) -> Iterator[tuple[Block, Int64s]]:
+        """Some data blocks at a time as one, with their numbers."""
         for start in range(0, len(numbers), BLOCKS_AT_ONCE):
             some = numbers[start : start + BLOCKS_AT_ONCE]
-            places = [self._index.place(number) for number in some]
-            yield Block(self._source, places[0], read_blocks(self._source, places), self._codec), some[0], some[-1]
+            yield Block(self._source, self._index.places(some), self._codec), some
+
+
+class _Layout(NamedTuple):
+    """Of a block where its entries begin and end, where the table of their positions begins, the bytes of each entry, 0
+    where these differ, and how many entries there are."""
+
+    start: int
+    end: int
+    table: int
+    step: int
+    count: int
 
 
 class Block:
-    """The entries of blocks that follow one another, in the order of their keys. ``place``: of the first block."""
+    """The entries of blocks that follow one another, in the order of their keys. Only what is asked for is looked at.
 
-    def __init__(self, source: ByteSource, place: BlockPlace, blocks: Sequence[bytes], codec: KeyCodec) -> None:
-        self._source, self._place, self._codec = source, place, codec
+    ``places``: of the blocks, at least one.
+    """
+
+    def __init__(self, source: ByteSource, places: Sequence[BlockPlace], codec: KeyCodec) -> None:
+        self._source, self._place, self._codec = source, places[0], codec
         self._read_key = key_reader(codec)
-        positions, entries, self._size = [], [], 0
-        for data in blocks:
-            own, size = self._positions(data)
-            positions.append(own + self._size)
-            entries.append(data[:size])
-            self._size += size
-        self._data = b"".join(entries)
-        self.positions: Int64s = np.concatenate(positions)
+        self._data, starts, sizes = read_joined_blocks(source, places)
+        edges = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+        self._layouts = [self._layout(*edge) for edge in edges]
+        self._starts, self._ends, self._tables, self._steps, counts = np.array(self._layouts, np.int64).T
+        self._edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        self._firsts = self._edges[:-1].tolist()
+        self._varints = VarintBytes(self._data)
+        self._positions = np.ndarray((len(self._data) - _POSITION_BYTES + 1,), "<u4", self._data, 0, (1,))
 
-    def _positions(self, data: bytes) -> tuple[Int64s, int]:
-        """Where the entries of a block begin, and where the last one ends."""
-        if len(data) < _TAIL_BYTES:
-            raise self._corrupt(f"a block of {len(data)} bytes")
-        number, kind = int.from_bytes(data[-_TAIL_BYTES:-1], "little"), data[-1]
-        end = len(data) - _TAIL_BYTES
+    def _layout(self, start: int, stop: int) -> _Layout:
+        if stop - start < _TAIL_BYTES:
+            raise self._corrupt(f"a block of {stop - start} bytes")
+        end = stop - _TAIL_BYTES
+        number, kind = int.from_bytes(self._data[end : end + 4], "little"), self._data[end + 4]
         if kind == OF_ONE_SIZE:
-            if not number or end % number:
-                raise self._corrupt(f"entries of {number} bytes in {end}")
-            return np.arange(0, end, number, dtype=np.int64), end
-        end -= 4 * number
-        if end < 0:
-            raise self._corrupt(f"{number} entries in {len(data)} bytes")
-        found = np.frombuffer(data, "<u4", number, end).astype(np.int64)
-        if number and not (found[0] == 0 and found[-1] < end and (found[1:] > found[:-1]).all()):
-            raise self._corrupt("entries out of order")
-        return found, end
+            if not number or (end - start) % number:
+                raise self._corrupt(f"entries of {number} bytes in {end - start}")
+            return _Layout(start, end, start, number, (end - start) // number)
+        table = end - _POSITION_BYTES * number
+        if table < start:
+            raise self._corrupt(f"{number} entries in {end - start} bytes")
+        return _Layout(start, table, table, 0, number)
 
     def _corrupt(self, message: str) -> CorruptFileError:
         return corrupt(self._source, message, offset=self._place.offset)
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return int(self._edges[-1])
 
-    def _end(self, entry: int) -> int:
-        return int(self.positions[entry + 1]) if entry + 1 < len(self.positions) else self._size
+    def _position(self, block: Int64s, number: Int64s) -> Int64s:
+        """Where entries begin; ``number``: of each within its block."""
+        steps = self._steps[block]
+        listed = self._positions[self._tables[block] + _POSITION_BYTES * np.where(steps, 0, number)]
+        found: Int64s = self._starts[block] + np.where(steps, steps * number, listed)
+        return found
+
+    def bounds(self, entries: Int64s) -> tuple[Int64s, Int64s]:
+        """Where entries begin and end. Raises CorruptFileError: not within their block, or out of order."""
+        block = np.searchsorted(self._edges, entries, "right") - 1
+        number = entries - self._edges[block]
+        is_last = entries + 1 == self._edges[block + 1]
+        begins = self._position(block, number)
+        ends = np.where(is_last, self._ends[block], self._position(block, np.where(is_last, 0, number + 1)))
+        if ((begins < self._starts[block]) | (ends <= begins) | (ends > self._ends[block])).any():
+            raise self._corrupt("entries out of order")
+        return begins, ends
 
     def key(self, entry: int) -> Key:
         """The key of an entry."""
-        at = int(self.positions[entry])
+        block = bisect_right(self._firsts, entry) - 1
+        layout, number = self._layouts[block], entry - self._firsts[block]
+        if layout.step:
+            at, end = layout.start + layout.step * number, layout.start + layout.step * (number + 1)
+        else:
+            is_last, listed = number + 1 == layout.count, layout.table + _POSITION_BYTES * number
+            at = layout.start + int(self._positions[listed])
+            end = layout.end if is_last else layout.start + int(self._positions[listed + _POSITION_BYTES])
+        if not layout.start <= at < end <= layout.end:
+            raise self._corrupt("entries out of order")
         size, start = self._data[at], at + 1
         if size > 0x7F:
             size, start = read_varint(self._source, self._data, at, self._place.offset)
-        if start + size > self._end(entry):
+        if start + size > end:
             raise self._corrupt(f"a key of {size} bytes beyond its entry")
-        return self._read_key(self._data[start : start + size])
+        return self._read_key(bytes(self._data[start : start + size]))
 
-    def lower(self, key: Key) -> int:
-        """The first entry whose key is not below a key."""
-        return bisect_left(range(len(self)), key, key=self.key)
+    def lower(self, key: Key, low: int = 0, high: int | None = None) -> int:
+        """The first entry whose key is not below a key; ``low``, ``high``: between which it is."""
+        return bisect_left(range(len(self)), key, low, high, key=self.key)
 
     def upper(self, key: Key) -> int:
         """The first entry whose key is above a key."""
         return bisect_right(range(len(self)), key, key=self.key)
 
-    @cached_property
-    def _keys(self) -> Int64s | None:
-        """All keys, where these are numbers of one width."""
+    def _keys(self, entries: Int64s) -> Int64s | None:
+        """The keys of entries, where these are numbers of one width."""
         width = fixed_width(self._codec)
-        ends = np.append(self.positions[1:], self._size)
-        if not width or not len(self) or (ends - self.positions <= width).any() or self._size <= width:
+        if not width:
             return None
-        octets = np.frombuffer(self._data, np.uint8)
-        if (octets[self.positions] != width).any():
+        begins, ends = self.bounds(entries)
+        if (self._varints.octets[begins] != width).any() or (ends - begins <= width).any():
             return None
-        words = np.ndarray((self._size - width + 1,), f"<i{width}", self._data, 0, (1,))
-        return self._codec.deserialize(words[self.positions + 1])
+        words = np.ndarray((len(self._data) - width + 1,), f"<i{width}", self._data, 0, (1,))
+        return self._codec.deserialize(words[begins + 1])
 
-    def lower_of(self, keys: Sequence[Key]) -> Int64s:
-        """The first entry whose key is not below a key, for each of some keys."""
-        if self._keys is None:
-            return np.array([self.lower(key) for key in keys], np.int64)
-        return np.searchsorted(self._keys, np.array(keys, np.int64))
+    def _lower_numbers(self, keys: Int64s, low: Int64s, high: Int64s) -> Int64s | None:
+        """`lower_of` for keys that are numbers of one width; None where some are not."""
+        while len(open_ := np.flatnonzero(low < high)):
+            middle = (low[open_] + high[open_]) >> 1
+            found = self._keys(middle)
+            if found is None:
+                return None
+            below = found < keys[open_]
+            low[open_[below]] = middle[below] + 1
+            high[open_[~below]] = middle[~below]
+        return low
 
-    def entries_of(self, keys: Sequence[Key]) -> Int64s:
-        """The entries of those keys that are there."""
-        found = self.lower_of(keys)
+    def lower_of(self, keys: Sequence[Key], within: Int64s | None = None) -> Int64s:
+        """The first entry whose key is not below a key, for each of some sorted keys; ``within``: the block that each
+        is in, by its number among these blocks, or that it would be in."""
+        if fixed_width(self._codec) and len(self):
+            wanted = np.array(keys, np.int64)
+            if len(keys) * _FEW_KEYS > len(self):
+                every = self._keys(np.arange(len(self)))
+                found = None if every is None else np.searchsorted(every, wanted)
+            else:
+                low, high = self._range(len(keys), within)
+                found = self._lower_numbers(wanted, low, high)
+            if found is not None:
+                return found
+        places = (edges.tolist() for edges in self._range(len(keys), within))
+        return np.array([self.lower(*each) for each in zip(keys, *places, strict=True)], np.int64)
+
+    def _range(self, count: int, within: Int64s | None) -> tuple[Int64s, Int64s]:
+        """Between which entries ``count`` keys are."""
+        if within is None:
+            return np.zeros(count, np.int64), np.full(count, len(self), np.int64)
+        return self._edges[within], self._edges[within + 1]
+
+    def entries_of(self, keys: Sequence[Key], within: Int64s) -> Int64s:
+        """The entries of those keys that are there; the arguments are those of `lower_of`."""
+        found = self.lower_of(keys, within)
         there = found < len(self)
-        if self._keys is None:
+        stored = self._keys(found[there])
+        if stored is None:
             there &= np.array([there[i] and self.key(int(found[i])) == key for i, key in enumerate(keys)], np.bool_)
         else:
-            there[there] = self._keys[found[there]] == np.array(keys, np.int64)[there]
+            there[there] = stored == np.array(keys, np.int64)[there]
         return found[there]
 
     def begin_of(self, interval: Interval) -> int:
@@ -210,68 +273,53 @@ class Block:
             return len(self)
         return self.lower(interval.high) if interval.high_open else self.upper(interval.high)
 
-    def place(self, entry: int) -> BlockPlace:
-        """The data block of an entry of the index block."""
-        size, start = read_varint(self._source, self._data, int(self.positions[entry]), self._place.offset)
-        _, start = read_varint(self._source, self._data, start + size, self._place.offset)
-        offset, start = read_varint(self._source, self._data, start, self._place.offset)
-        size, _ = read_varint(self._source, self._data, start, self._place.offset)
-        return BlockPlace(offset, size)
+    def places(self, entries: Int64s) -> list[BlockPlace]:
+        """The data blocks of entries of the index block."""
+        starts, ends = self._values(entries)
+        offsets, starts = self._numbers(starts)
+        sizes, starts = self._numbers(starts)
+        if (starts != ends).any():
+            raise self._corrupt("values that don't fill their entries")
+        return [BlockPlace(*place) for place in zip(offsets.tolist(), sizes.tolist(), strict=True)]
 
-    @cached_property
-    def _varints(self) -> VarintBytes:
-        return VarintBytes(self._data)
+    def _numbers(self, places: Int64s) -> tuple[Int64s, Int64s]:
+        """The numbers that begin at some places, and where each ends."""
+        try:
+            return self._varints.at(places)
+        except CorruptFileError as error:
+            raise self._corrupt(error.message) from None
+
+    def _values(self, entries: Int64s) -> tuple[Int64s, Int64s]:
+        """Where the values of entries begin and end."""
+        begins, ends = self.bounds(entries)
+        sizes, starts = self._numbers(begins)
+        sizes, starts = self._numbers(starts + sizes)
+        if (starts + sizes != ends).any():
+            raise self._corrupt("values that don't fill their entries")
+        return starts, ends
 
     def row_ids(self, entries: Int64s) -> Int64s:
         """The row ids of entries of a data block, entry after entry."""
         if not len(entries):
             return NO_ROWS
+        starts, ends = self._values(entries)
+        counts, starts = self._numbers(starts)
+        if (starts > ends).any():
+            raise self._corrupt("values that don't fill their entries")
+        if (counts == 1).all():
+            ids, stops = self._numbers(starts)
+            if (stops != ends).any():
+                raise self._corrupt("not as many row ids as announced")
+            return ids
+        sizes = ends - starts
+        edges = np.cumsum(sizes)
+        lists = self._varints.octets[np.repeat(starts - edges + sizes, sizes) + np.arange(int(edges[-1]))]
+        stops = np.flatnonzero(lists < 0x80) + 1
+        found = np.diff(np.searchsorted(stops, edges, "right"), prepend=0)
+        if (found != counts).any() or (lists[edges[sizes > 0] - 1] >= 0x80).any():
+            raise self._corrupt("not as many row ids as announced")
         try:
-            if len(entries) * _ENTRY_BYTES <= self._size:
-                return np.concatenate([self._ids_of(entry) for entry in entries.tolist()])
-            return self._row_ids(entries)
+            ids, _ = VarintBytes(lists.tobytes() + _SPARE).at(np.concatenate([np.zeros(1, np.int64), stops])[:-1])
         except CorruptFileError as error:
             raise self._corrupt(error.message) from None
-
-    def _ids_of(self, entry: int) -> Int64s:
-        """The row ids of one entry: as `_row_ids`, without looking at the rest of the block."""
-        origin, end = self._place.offset, self._end(entry)
-        size, at = read_varint(self._source, self._data, int(self.positions[entry]), origin)
-        size, at = read_varint(self._source, self._data, at + size, origin)
-        if at + size != end:
-            raise CorruptFileError("a value that does not fill its entry")
-        count, at = read_varint(self._source, self._data, at, origin)
-        if count == 1:
-            row_id, at = read_varint(self._source, self._data, at, origin)
-            if row_id > _MOST_ROW_ID:
-                raise CorruptFileError(f"the row id {row_id}")
-            ids = np.array([row_id], np.int64)
-        else:
-            numbers = VarintBytes(self._data[at:end])
-            stops = np.flatnonzero(numbers.octets < 0x80) + 1
-            ids, ends = numbers.at(np.concatenate([np.zeros(1, np.int64), stops[:-1]]))
-            at += int(ends[-1])
-        if at != end or len(ids) != count:
-            raise CorruptFileError("not as many row ids as announced")
-        return ids
-
-    def _row_ids(self, entries: Int64s) -> Int64s:
-        key_sizes, starts = self._varints.at(self.positions[entries])
-        value_sizes, starts = self._varints.at(starts + key_sizes)
-        ends = starts + value_sizes
-        counts, starts = self._varints.at(starts)
-        next_entries = np.append(self.positions[1:], self._size)
-        if (ends != next_entries[entries]).any() or (starts > ends).any():
-            raise CorruptFileError("values that don't fill their entries")
-        edges = np.zeros(self._size + 1, np.int8)
-        np.add.at(edges, starts, 1)
-        np.add.at(edges, ends, -1)
-        inside = edges[:-1].cumsum(dtype=np.int8).view(np.bool_)
-        stops = np.flatnonzero(inside & (self._varints.octets < 0x80)) + 1
-        if not np.array_equal(np.searchsorted(stops, ends, "right") - np.searchsorted(stops, starts, "right"), counts):
-            raise CorruptFileError("not as many row ids as announced")
-        first = np.concatenate([np.zeros(min(len(stops), 1), np.int64), stops[:-1]])
-        fresh = np.searchsorted(stops, starts, "right")[counts > 0]
-        first[fresh] = starts[counts > 0]
-        ids, _ = self._varints.at(first)
         return ids
