@@ -34,6 +34,9 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import discard
 
+_BATCH_ROWS = 262_144
+"""Rows that are copied at a time: each batch goes through several threads, and few columns are copied."""
+
 
 def check_columns(schema: TableSchema, names: Iterable[str]) -> None:
     """Raises UnsupportedError where one of these columns says which partition a row is in."""
@@ -216,7 +219,7 @@ def _all_rows(
     whole = file._replace(deletion=None, selection=None, index_path=None, window=None, bounds=None)
     at = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
     start = 0
-    for batch in read_file(unfiltered(spec, fields), whole):
+    for batch in read_file(unfiltered(spec, fields), whole, batch_rows=_BATCH_ROWS):
         first, last = np.searchsorted(at, [start, start + batch.num_rows])
         if first == last:
             yield batch

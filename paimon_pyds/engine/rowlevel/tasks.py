@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import array
+from paimon_pyds.base.arrays import array, fixed_values
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField
@@ -172,12 +172,29 @@ def in_place(
         versions: their new versions, in this order; None without new versions.
         removed: the positions of rows that go.
     """
+    if versions is not None:
+        batch = pa.RecordBatch.from_arrays(batch.columns, schema=versions.schema)
+    if removed is None and versions is not None:
+        columns = zip(batch.columns, versions.columns, strict=True)
+        replaced = [_replaced(old, rows, new) for old, new in columns]
+        if all(column is not None for column in replaced):
+            return pa.RecordBatch.from_arrays(replaced, schema=batch.schema)
     order = np.arange(batch.num_rows)
     parts = [batch]
     if versions is not None:
         order[rows] = batch.num_rows + np.arange(versions.num_rows)
-        parts = [pa.RecordBatch.from_arrays(batch.columns, schema=versions.schema), versions]
+        parts.append(versions)
     if removed is not None:
         order = np.delete(order, removed)
     table = pa.Table.from_batches(parts).take(array(order)).combine_chunks()
     return table.to_batches()[0] if table.num_rows else batch.slice(0, 0)
+
+
+def _replaced(old: pa.Array, rows: npt.NDArray[np.int64], new: pa.Array) -> pa.Array | None:
+    """A column with new values in some rows; None unless each of its values is a number of whole bytes."""
+    if not pa.types.is_primitive(old.type) or old.type.bit_width < 8 or old.null_count or new.null_count:
+        return None
+    kind = f"<u{old.type.bit_width // 8}"
+    values = fixed_values(old, kind).copy()
+    values[rows] = fixed_values(new, kind)
+    return pa.Array.from_buffers(old.type, len(values), [None, pa.py_buffer(values)])

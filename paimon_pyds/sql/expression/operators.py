@@ -34,7 +34,8 @@ _ZERO_HINT = "guard it: CASE WHEN divisor <> 0 THEN … END, or nullif(divisor, 
 def math(a: Datum, b: Datum, operator: str) -> pa.Array:
     """``a operator b`` of integers of one type, or of floats of one type, for + - * %."""
     if operator == "%":
-        return _remainder(*arrays((a, b)))
+        by_one = isinstance(b, pa.Scalar) and isinstance(a, pa.Array) and pa.types.is_integer(a.type) and b.is_valid
+        return _remainder_of_one(a, b.as_py()) if by_one and b.as_py() else _remainder(*arrays((a, b)))
     try:
         return _CHECKED[operator](a, b)
     except pa.ArrowInvalid:
@@ -64,6 +65,17 @@ def _remainder(a: pa.Array, b: pa.Array) -> pa.Array:
     with np.errstate(all="ignore"):
         found = np.fmod(x, y)
     return array(found, a.type, mask=None if both is None else ~both)
+
+
+def _remainder_of_one(a: pa.Array, divisor: int) -> pa.Array:
+    """The same of integers, by one number that is not zero: numpy divides by a constant faster."""
+    x = filled(a)
+    with np.errstate(all="ignore"):
+        found = np.floor_divide(x, x.dtype.type(divisor))
+        found *= x.dtype.type(divisor)
+        np.subtract(x, found, out=found)  # of the divisor's sign
+        found[(found != 0) & ((x < 0) != (divisor < 0))] -= x.dtype.type(divisor)
+    return array(found, a.type, mask=~valid(a) if a.null_count else None)
 
 
 def integer_divide(a: Datum, b: Datum) -> pa.Array:

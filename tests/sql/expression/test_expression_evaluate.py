@@ -16,6 +16,7 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.sql.expression.bind import Scope
 from paimon_pyds.sql.expression.bound import bind_condition, bind_expression
 from paimon_pyds.sql.expression.condition import bind_rows_condition
+from paimon_pyds.sql.expression.operators import math
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import And, Computed, Const, is_computed, leaves
 
@@ -170,3 +171,15 @@ def test_no_rows() -> None:
     empty = BATCH.slice(0, 0)
     for text in ("a + b", "CASE WHEN a > 1 THEN 1 ELSE 2 END", "coalesce(a, b)", "a IN (1, 2) OR b > 1", "1"):
         assert bind_expression(text, SCOPES).evaluate(empty).to_pylist() == []
+
+
+@pytest.mark.parametrize("divisor", [1, -1, 3, -3, 8, -128, 127])
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+def test_a_remainder_by_one_number_has_the_sign_of_the_dividend(width: int, divisor: int) -> None:
+    least, greatest = -(1 << width - 1), (1 << width - 1) - 1
+    numbers = [*range(-20, 21), None, least, least + 1, greatest, greatest - 1]
+    column = pa.array(numbers, getattr(pa, f"int{width}")())
+    found = math(column, pa.scalar(divisor, column.type), "%")
+    expected = [None if n is None else abs(n) % abs(divisor) * (-1 if n < 0 else 1) for n in numbers]
+    assert found.to_pylist() == expected
+    assert math(column, pa.array([divisor] * len(numbers), column.type), "%").equals(found)
