@@ -26,6 +26,7 @@ from paimon_pyds.storage import FileIO
 
 if TYPE_CHECKING:
     from paimon_pyds.base.selection import RowSelection
+    from paimon_pyds.base.variant.parts import Path
     from paimon_pyds.sql.expression.variant_parts import PartTest
 
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
@@ -218,6 +219,10 @@ class PrunesParts(Protocol):
 
     def prune_parts(self, tests: Sequence[PartTest], within: RowSelection) -> RowSelection:
         """As `FormatReader.prune`, by comparisons of such parts, whose ``column`` is the file's."""
+
+    def part_places(self, column: str, paths: Sequence[Path]) -> Mapping[Path, bool]:
+        """The parts of a VARIANT column of the file that have columns of their own, and whether one has all values of
+        the part: then its statistics count."""
 
 
 class FoundRows(NamedTuple):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeGuard, runtime_checkab
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import raise_alone, redact, scrubbed
@@ -260,7 +261,7 @@ class FileSource:
             return self._ranges.read(ranges)
         return self._io.read_ranges(self.name, ranges)
 
-    def read_joined(self, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> bytes:
+    def read_joined(self, offsets: Int64s, lengths: Int64s) -> bytes:
         """As the function of this name."""
         read = None if self._ranges is not None else getattr(self._io, "read_joined", None)
         if read is None:
@@ -275,7 +276,7 @@ class FileSource:
             self._ranges.keep()
 
 
-def read_joined(source: ByteSource, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> bytes:
+def read_joined(source: ByteSource, offsets: Int64s, lengths: Int64s) -> bytes:
     """Several ranges, strung together; callers do not change them. Errors as `ByteSource.read_many`."""
     if isinstance(source, FileSource):
         return source.read_joined(offsets, lengths)

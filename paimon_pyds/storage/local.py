@@ -115,7 +115,7 @@ class LocalFileIO:
             try:
                 for i in np.flatnonzero((offsets < 0) | (lengths < 0) | (offsets > size - lengths)).tolist():
                     check_range(path, *ranges[i], size)
-                view = memoryview(np.empty(int(lengths.sum()), np.uint8))  # a bytearray is filled with zeros first
+                view = np.empty(int(lengths.sum()), np.uint8).data  # a bytearray is filled with zeros first
                 with _turn() if len(ranges) > _MANY_RANGES else nullcontext():
                     start, read = 0, os.preadv
                     for offset, length in ranges:

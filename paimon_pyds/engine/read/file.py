@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
-from paimon_pyds.base.variant.parts import VariantParts
+from paimon_pyds.base.variant.parts import Path, VariantParts
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import FiltersRows, FormatReader, PrunesParts, ReadCounters, has_kind
@@ -38,6 +39,9 @@ from paimon_pyds.metadata.split import METADATA_FIELDS, PlannedFile, ReadSpec, r
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import forget
+
+if TYPE_CHECKING:
+    from paimon_pyds.sql.expression.variant_parts import PartTest
 
 ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
@@ -179,6 +183,16 @@ def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile
     )
 
 
+class PartUse(NamedTuple):
+    """A part of a VARIANT column that a filter takes: whether the file has it as a column of its own, and whether the
+    statistics of that leave rows out."""
+
+    column: str
+    path: Path
+    has_column: bool
+    is_pruned_by: bool
+
+
 class FileReading:
     """How the live rows of one open file are read: which rows, which columns first, in which parts. The reader stays
     open.
@@ -202,17 +216,34 @@ class FileReading:
         if self.live.devolved is not Const.TRUE and not self.live.index_is_exact and not self._selected_by_filter:
             selection = selection & self.reader.prune(self.live.devolved, selection)
         if self._variants and isinstance(self.reader, PrunesParts):
-            from paimon_pyds.sql.expression.variant_parts import part_tests  # few tables have such columns
-
-            names = {name: self.filtering.file_fields[at].name for name, at in self._variants.items()}
-            tests = [replace(t, column=names[t.column]) for t in part_tests(self.spec.predicate) if t.column in names]
-            selection = self.reader.prune_parts(tests, selection) if tests else selection
+            selection = self.reader.prune_parts(self._part_tests, selection) if self._part_tests else selection
         self.live.trace.rows_after_pages = selection.count(self.file.row_count)
         return selection
 
+    @cached_property
+    def _part_tests(self) -> list[PartTest]:
+        """The comparisons of parts of VARIANT columns; ``column`` is the file's."""
+        from paimon_pyds.sql.expression.variant_parts import part_tests  # few tables have such columns
+
+        names = {name: self.filtering.file_fields[at].name for name, at in self._variants.items()}
+        return [replace(t, column=names[t.column]) for t in part_tests(self.spec.predicate) if t.column in names]
+
+    def part_uses(self) -> Iterator[PartUse]:
+        """The parts of VARIANT columns that the filter takes, and how the file has them."""
+        if not self._variants or not isinstance(self.reader, PrunesParts):
+            return
+        from paimon_pyds.sql.expression.variant_parts import wanted_parts
+
+        compared = {(test.column, test.path) for test in self._part_tests}
+        for name, at in self._variants.items():
+            column, paths = self.filtering.file_fields[at].name, wanted_parts(self.spec.predicate, name) or ()
+            places = self.reader.part_places(column, paths)
+            for path in paths:
+                yield PartUse(name, path, path in places, places.get(path, False) and (column, path) in compared)
+
     @property
     def _selected_by_filter(self) -> bool:
-        """Whether an index that the plan asked has answered all of the filter: statistics leave out no more then."""
+        """Whether an index has answered all of the filter for the plan: statistics leave out no more then."""
         return self.file.selection is not None and len(self.filtering.file_fields) == 1
 
     @cached_property

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.nulls import as_nulls, wants_nulls_only
+from paimon_pyds.base.variant.parts import Path, VariantParts
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import FormatReader, FoundRows, GroupPlan, PlansGroups
+from paimon_pyds.format import FormatReader, FoundRows, GroupPlan, PlansGroups, PrunesParts
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 from paimon_pyds.metadata.evolution.joined_columns import JoinedColumns
 from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
+
+if TYPE_CHECKING:
+    from paimon_pyds.sql.expression.variant_parts import PartTest
 
 
 class JoinedReader:
@@ -54,6 +60,19 @@ class JoinedReader:
                 found = found & self._reader(number).prune(own, within)
         return found
 
+    def prune_parts(self, tests: Sequence[PartTest], within: RowSelection) -> RowSelection:
+        """See `PrunesParts`."""
+        for test in tests:
+            reader = self._reader(self._place[test.column])
+            if isinstance(reader, PrunesParts):
+                within = reader.prune_parts([replace(test, column=self._own[test.column].name)], within)
+        return within
+
+    def part_places(self, column: str, paths: Sequence[Path]) -> Mapping[Path, bool]:
+        """See `PrunesParts`."""
+        reader = self._reader(self._place[column])
+        return reader.part_places(self._own[column].name, paths) if isinstance(reader, PrunesParts) else {}
+
     def bounds(self, field: DataField) -> tuple[int, int] | None:
         return self._reader(self._place[field.name]).bounds(self._own[field.name])
 
@@ -83,6 +102,8 @@ class JoinedReader:
         parts: dict[int, list[DataField]] = {}
         for field in fields:
             own = self._own[field.name]
+            if isinstance(field.type, VariantParts) and isinstance(self._reader(self._place[field.name]), PrunesParts):
+                own = replace(own, type=field.type)
             parts.setdefault(self._place[field.name], []).append(as_nulls(own) if wants_nulls_only(field) else own)
         return parts
 

@@ -314,7 +314,8 @@ class Planner:
                 "these snapshots changed columns of rows that were there before (data-evolution.enabled=true), which "
                 "can't be read as changes",
                 path=self.store.root,
-                hint="read the newest state, or start after these snapshots",
+                hint="read the newest state (scan.mode=latest-full begins a stream with it), or start at snapshot "
+                f"{between.snapshots[-1].id + 1}",
                 feature="data-evolution",
             )
         return grouped

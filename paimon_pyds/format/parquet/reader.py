@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache, partial
 from itertools import chain
@@ -19,7 +19,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.nulls import wants_nulls_only
-from paimon_pyds.base.variant.parts import VariantParts
+from paimon_pyds.base.variant.parts import Path, VariantParts
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.format import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.format.batches import bytes_held, resized
@@ -136,6 +136,13 @@ class ParquetReader:
         from paimon_pyds.format.parquet.prune import prune_parts
 
         return prune_parts(self._source, tests, within)
+
+    def part_places(self, column: str, paths: Sequence[Path]) -> Mapping[Path, bool]:
+        """See `PrunesParts`."""
+        from paimon_pyds.format.parquet.variant_parts import has_column, part_column
+
+        footer, leaves = self._source.footer, self._leaves(column)
+        return {p: part_column(footer, leaves, p) is not None for p in paths if has_column(leaves, p)}
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not fields or batch_rows <= 0:

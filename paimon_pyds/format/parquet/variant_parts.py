@@ -38,6 +38,12 @@ def _along(footer: Footer, leaves: Sequence[Leaf], root: Path, steps: Path) -> I
         yield from _along(footer, leaves, (*root, TYPED, steps[0]), steps[1:])
 
 
+def has_column(leaves: Sequence[Leaf], path: Path) -> bool:
+    """Whether a part, or what is in it, has a column of its own. ``leaves``: all of the VARIANT column."""
+    own = (*leaves[0].path[:1], *(name for step in path for name in (TYPED, step)), TYPED)
+    return bool(path) and any(leaf.path[: len(own)] == own for leaf in leaves)
+
+
 def _below(leaves: Sequence[Leaf], root: Path) -> list[Leaf]:
     return [leaf for leaf in leaves if leaf.path[: len(root)] == root and len(leaf.path) > len(root)]
 

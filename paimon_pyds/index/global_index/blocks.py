@@ -102,7 +102,7 @@ def _content(source: ByteSource, place: BlockPlace, data: bytes | memoryview) ->
 
 
 def _unzstd(data: bytes | memoryview, size: int) -> bytes:
-    return decompressor("zstandard", None)(data, size)
+    return decompressor("zstandard", None)(bytes(data), size)
 
 
 def _unlz4(data: bytes | memoryview, size: int) -> bytes:
@@ -126,8 +126,8 @@ def read_varint(source: ByteSource, data: bytes | memoryview, at: int, origin: i
 
 
 class VarintBytes:
-    """Bytes at many places of which LEB128 numbers begin, read at once. ``data``: the last word of it is no part of them,
-    as a number is read with what follows."""
+    """Bytes at many places of which LEB128 numbers begin, read at once. ``data``: its last eight bytes are no part
+    of them, as a number is read with what follows."""
 
     def __init__(self, data: bytes) -> None:
         size = len(data) - _WORD_BYTES

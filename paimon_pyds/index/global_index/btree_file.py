@@ -119,11 +119,11 @@ class _Layout(NamedTuple):
     end: int
     table: int
     step: int
-    count: int
+    entries: int
 
 
 class Block:
-    """The entries of blocks that follow one another, in the order of their keys. Only what is asked for is looked at.
+    """The entries of blocks that follow one another, in the order of their keys. Only wanted ones are decoded.
 
     ``places``: of the blocks, at least one.
     """
@@ -185,7 +185,7 @@ class Block:
         if layout.step:
             at, end = layout.start + layout.step * number, layout.start + layout.step * (number + 1)
         else:
-            is_last, listed = number + 1 == layout.count, layout.table + _POSITION_BYTES * number
+            is_last, listed = number + 1 == layout.entries, layout.table + _POSITION_BYTES * number
             at = layout.start + int(self._positions[listed])
             end = layout.end if is_last else layout.start + int(self._positions[listed + _POSITION_BYTES])
         if not layout.start <= at < end <= layout.end:

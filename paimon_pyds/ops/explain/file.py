@@ -3,6 +3,7 @@ rows in an order also when it is visited, and which index it uses."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from paimon_pyds.base.types import scalar_to_internal
 from paimon_pyds.engine.query.answer import IndexedFile
 from paimon_pyds.engine.query.top_n_rows import best_possible
 from paimon_pyds.engine.query.top_n_run import TopNQuery
-from paimon_pyds.engine.read.file import FileReading, open_data_file
+from paimon_pyds.engine.read.file import FileReading, PartUse, open_data_file
 from paimon_pyds.engine.read.live_rows import LiveRows
 from paimon_pyds.engine.scan.result import SkippedFile
 from paimon_pyds.format import FormatReader, GroupPlan, PlansGroups
@@ -46,6 +47,7 @@ class PagePlan:
             ``nothing``.
         why: what else decided, in words.
         at_most: columns that the filter does not need are read for surviving rows only, so it may be less.
+        variant_parts: the parts of VARIANT columns that the filter takes, and how the file has them.
     """
 
     rows: int
@@ -60,6 +62,7 @@ class PagePlan:
     choice: str = "nothing"
     why: str = ""
     at_most: bool = False
+    variant_parts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +239,8 @@ def _explain(
         with open_data_file(live.spec, live.file) as reader:
             if reads:
                 pages = _pages(live, reader)
-                pages = replace(pages, at_most=pages.at_most or top_n is not None)
+                at_most, parts = pages.at_most or top_n is not None, FileReading(live, reader).part_uses()
+                pages = replace(pages, at_most=at_most, variant_parts="; ".join(map(_part_text, parts)))
             if saved and after_index < rows:
                 index_saved = _index_saved(live, reader)
     return ExplainedFile(
@@ -269,6 +273,17 @@ def share_text(rows: int, of: int) -> str:
     return "no row" if not rows else counted(rows, "row")
 
 
+def _part_text(use: PartUse) -> str:
+    """One part of a VARIANT column, in words."""
+    from paimon_pyds.base.variant.paths import path_text
+
+    how = "in the values, which are read whole"
+    if use.has_column:
+        how = "a column of its own" + (", whose statistics are used" if use.is_pruned_by else "")
+    path = re.sub(r"\['(\w+)'\]", r".\1", path_text(use.path))
+    return f"{use.column} {path} is {how}"
+
+
 def _index_saved(live: LiveRows, reader: FormatReader) -> int:
     """Bytes of data that would be read but for the index. Columns that the filter does not need are read for rows that
     it keeps where many rows are left: these bytes are the same with and without an index, and don't count."""
@@ -283,7 +298,7 @@ def _least(reading: FileReading, planner: PlansGroups) -> int:
     """Bytes that are read at least: where the filter's columns are read first, these."""
     found = 0
     for window, in_two in reading.passes(reading.selection):
-        fields = [*reading.filtering.file_fields, *(() if in_two else reading.output_only)]
+        fields = [*reading.filter_fields, *(() if in_two else reading.output_only)]
         found += sum(plan.bytes for plan in planner.plan(fields, window)) if fields else 0
     return found
 
@@ -310,7 +325,7 @@ def _group_plans(reading: FileReading, planner: PlansGroups) -> tuple[list[Group
     once, twice = RowSelection.NONE, RowSelection.NONE
     for window, in_two in reading.passes(reading.selection):
         once, twice = (once, twice | window) if in_two else (once | window, twice)
-    filter_fields, others = reading.filtering.file_fields, reading.output_only
+    filter_fields, others = reading.filter_fields, reading.output_only
     plans = list(planner.plan([*filter_fields, *others], once)) if not once.is_none else []
     if not twice.is_none:
         if filter_fields:

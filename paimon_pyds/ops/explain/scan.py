@@ -247,7 +247,11 @@ def interesting(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
     chosen = [
         f
         for f in files
-        if f.index_answers or f.run or f.top_n or f.rows_to_read != f.rows or (f.pages and f.pages.pages)
+        if f.index_answers
+        or f.run
+        or f.top_n
+        or f.rows_to_read != f.rows
+        or (f.pages and (f.pages.pages or f.pages.variant_parts))
     ]
 
     def place(f: ExplainedFile) -> int:
@@ -275,6 +279,8 @@ def file_lines(f: ExplainedFile) -> list[tuple[str, str, str, str]]:
     if f.top_n is not None:
         merged = f.run is not None and f.run.merged
         lines.append(("top n", "", _visit_text(f.top_n, merged), ""))
+    if f.pages is not None and f.pages.variant_parts:
+        lines.append(("parts of VARIANT values", "", f.pages.variant_parts, ""))
     if f.pages is not None and f.pages.rows != f.rows_kept:
         lines.append(("row groups and pages", "", f"their statistics keep {rows_text(f.pages.rows, f.rows_kept)}", ""))
     if f.pages is not None and f.pages.rows:

@@ -17,6 +17,7 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.clustered import edit_newest_entry
 from support.effort import LONG, SEED, sampled
+from support.evolution_model import OPTIONS
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads, v2_table
 from support.values import lines
 
@@ -208,8 +209,11 @@ def test_added_rows_are_read_and_changed_columns_refused() -> None:
     added = table.scan(options={"incremental-between": "0,2"}).to_arrow()
     assert lines(added) == lines(table.scan(options={"scan.snapshot-id": "2"}).to_arrow())
     for between in ("2,3", "0,3", "3,4"):
-        with pytest.raises(UnsupportedError, match="changed columns of rows that were there before"):
+        with pytest.raises(UnsupportedError, match="changed columns of rows that were there before") as refused:
             table.scan(options={"incremental-between": between}).to_arrow()
+        assert f"scan.mode=latest-full begins a stream with it), or start at snapshot {int(between[-1]) + 1}" in str(
+            refused.value
+        )
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, 3))
@@ -220,3 +224,25 @@ def test_system_tables_have_files_and_row_ids(name: str) -> None:
     tracked = table.system.read("row_tracking")
     assert lines(tracked.drop_columns(["_ROW_ID", "_SEQUENCE_NUMBER"])) == lines(table.to_arrow())
     assert len(set(tracked["_ROW_ID"].to_pylist())) == tracked.num_rows
+
+
+def test_filters_on_parts_of_variant_values_use_their_columns_in_joined_files(tmp_path: Path) -> None:
+    options = {**OPTIONS, "variant.inferShreddingSchema": "true", "parquet.page.row.count.limit": "500"}
+    table = pp.Table.create(tmp_path / "db.db" / "t", {"id": "INT", "v": "VARIANT", "n": "INT"}, options=options)
+    table.append([{"id": i, "v": {"a": i, "m": i if i % 2 else "t"}, "n": i} for i in range(3000)])
+    table.update({"n": "n + 1"}, "id = 5")
+    table.alter(rename_columns={"v": "w"})
+    for where, ids in (
+        ("w:a::int = 1234", [1234]),
+        ("w:a::int BETWEEN 498 AND 502 AND w:m::string = 't'", [498, 500, 502]),
+        ("try_variant_get(w, '$.m', 'int') = 7 OR n = 6", [5, 6, 7]),
+        ("w IS NULL", []),
+    ):
+        assert table.scan(where, columns=["id"]).to_arrow()["id"].to_pylist() == ids
+        found = table.scan(where, columns=["w", "id"]).to_arrow()
+        assert found["id"].to_pylist() == ids
+    explained = table.explain("w:a::int = 1234", columns=["id"], analyze=True)
+    (file,) = explained.files_to_arrow().to_pylist()
+    assert file["pages"]["rows"] == 500
+    assert file["pages"]["variant_parts"] == "w $.a is a column of its own, whose statistics are used"
+    assert file["actual"]["rows"] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -326,3 +327,22 @@ def test_strips(rows: int, picked: set[int], everything: bool) -> None:
         part = mask[start:stop] if stop > start and rows >= STRIP_BINS else mask[i * rows // STRIP_BINS :][:1]
         assert (strip[i] > 0) == part.any()
         assert (strip[i] == 255) == part.all()
+
+
+def test_parts_of_variant_values_are_named_with_how_the_file_has_them(tmp_path: Path) -> None:
+    options = {"variant.inferShreddingSchema": "true", "parquet.page.row.count.limit": "500"}
+    table = pp.Table.create(tmp_path / "db.db" / "t", {"id": "INT", "v": "VARIANT"}, options=options)
+    table.append([{"id": i, "v": {"a": {"b": i}, "c": f"x{i}", "m": i if i % 2 else "t"}} for i in range(3000)])
+
+    def parts(where: str) -> Any:
+        explained = table.explain(where, columns=["id"])
+        (pages,) = explained.files_to_arrow()["pages"].to_pylist()
+        assert not pages["variant_parts"] or pages["variant_parts"] in explained.text
+        return pages["variant_parts"], pages["rows"]
+
+    own, used = "is a column of its own", "is a column of its own, whose statistics are used"
+    values = "is in the values, which are read whole"
+    assert parts("v:a.b::int = 7") == (f"v $.a.b {used}", 500)
+    assert parts("v:c::string = 'x9' AND v:m::int > 3") == (f"v $.c {used}; v $.m {values}", 1000)
+    assert parts("v:a::string IS NOT NULL AND v:z[0] IS NULL") == (f"v $.a {own}; v $.z[0] {values}", 3000)
+    assert parts("v IS NOT NULL") == parts("id >= 0") == ("", 3000)
