@@ -8,7 +8,7 @@ applies it; the rest is applied to the rows that are read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -43,8 +43,8 @@ def _dataset_class() -> type[Any]:
     class Rows(*bases):  # type: ignore[misc]
         """DuckDB takes what is a dataset, and calls these members of it alone."""
 
-        def __init__(self, rows: Any) -> None:
-            self._rows = rows
+        def __init__(self, rows: Any, seen: Callable[[Any], None] | None) -> None:
+            self._rows, self._seen = rows, seen
             self._declared = None
 
         @property
@@ -60,19 +60,21 @@ def _dataset_class() -> type[Any]:
             return getattr(self._rows, "estimated_rows", None)
 
         def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Any:
-            return _Scanner(self._rows, columns, filter)
+            return _Scanner(self._rows, columns, filter, self._seen)
 
     return Rows
 
 
-def dataset(rows: Any) -> Any:
-    """The rows as a `pyarrow.dataset.Dataset` that only DuckDB reads."""
-    return _dataset_class()(rows)
+def dataset(rows: Any, seen: Callable[[Any], None] | None = None) -> Any:
+    """The rows as a `pyarrow.dataset.Dataset` that only DuckDB reads. ``seen``: called with what is read of them."""
+    return _dataset_class()(rows, seen)
 
 
 class _Scanner:
-    def __init__(self, rows: Any, columns: list[str] | None, condition: Any) -> None:
-        self._rows, self._condition = rows, condition
+    def __init__(
+        self, rows: Any, columns: list[str] | None, condition: Any, seen: Callable[[Any], None] | None
+    ) -> None:
+        self._rows, self._condition, self._seen = rows, condition, seen
         self._columns = rows.arrow_schema.names if columns is None else columns
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -89,7 +91,10 @@ class _Scanner:
         if left is not None:
             needed = schema.names if known.columns is None else known.columns
         read = [name for name in schema.names if name in self._columns or name in needed]
-        for batch in narrowed(self._rows, read or None, known.sql):
+        found = narrowed(self._rows, read or None, known.sql)
+        if self._seen is not None:
+            self._seen(found)
+        for batch in found:
             if left is None:
                 yield batch if batch.schema.names == self._columns else batch.select(self._columns)
                 continue

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     import duckdb
     import pyarrow as pa
+    from duckdb import DuckDBPyRelation
 
     from paimon_pyds.base.types import DataField
     from paimon_pyds.catalog.filesystem import CatalogBackend
@@ -326,7 +327,8 @@ class Catalog:
 
         Args:
             tables: the names of those that are wanted; all by default, without those that can't be read, which a
-                warning names.
+                warning names. Named as ``"db.t$snapshot_3"``, ``"db.t$tag_a"``, ``"db.t$timestamp_2026-01-31"``,
+                ``"db.t$branch_b"`` or ``"db.t$files"``, views show other states and system tables.
             connection: the connection that gets the views; a new one in memory by default.
 
         Returns:
@@ -339,6 +341,28 @@ class Catalog:
         from paimon_pyds.catalog.duckdb_tables import connect
 
         return connect(self, tables, connection)
+
+    def sql(self, query: str) -> DuckDBPyRelation:
+        """The result of a query of DuckDB over tables named DATABASE.TABLE, of their newest states.
+
+        Other states are ``db.t AT (VERSION => 3)``, ``AT (VERSION => 'a tag')`` and
+        ``AT (TIMESTAMP => '2026-01-31 12:30:00')``; branches and system tables are ``db."t$branch_b"`` and
+        ``db."t$files"``. Only the tables that it names are opened. The other notes on `duckdb` hold.
+
+        Args:
+            query: a query that reads.
+
+        Returns:
+            The relation: ``fetchall()``, ``df()``, ``to_arrow_table()``, or data for ``table.append``.
+
+        Raises:
+            UnsupportedError: duckdb is not installed, or the query changes something.
+            SnapshotNotFoundError, TagNotFoundError: no such state.
+            OptionError: a state that is no constant, or no such system table.
+        """
+        from paimon_pyds.catalog.duckdb_query import query as run
+
+        return run(self, query)
 
     def path(self, name: str) -> str:
         """Where the table of that name is, or would be.

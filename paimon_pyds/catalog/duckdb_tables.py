@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.base.frames import library
-from paimon_pyds.catalog.identifier import parse_identifier, quoted_name
-from paimon_pyds.errors import PaimonError
+from paimon_pyds.catalog.identifier import SYSTEM_DATABASE, parse_identifier, quoted_name
+from paimon_pyds.errors import OptionError, PaimonError
+from paimon_pyds.scan import Scan
 
 if TYPE_CHECKING:
     import duckdb
 
+    from paimon_pyds.base.frames import RowStream
     from paimon_pyds.catalog.catalog import Catalog
-    from paimon_pyds.scan import Scan
 
+STATES = ("snapshot", "tag", "timestamp")
+"""What a state of a table is named by, as in ``t$snapshot_3``."""
 MOST_FILES = 64
 """Files of a table up to which DuckDB may open all of their footers, rather than have manifests say which it needs."""
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 """What DuckDB takes for a pattern of names of files."""
 
 
-def connect(catalog: Catalog, tables: Iterable[str] | None, connection: Any) -> duckdb.DuckDBPyConnection:
-    """See `Catalog.duckdb`."""
+def connect(
+    catalog: Catalog, tables: Iterable[str] | None, connection: Any, seen: Callable[[Any], None] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """See `Catalog.duckdb`. ``seen``: called with each scan that a query runs; then all tables are read by scans."""
     from paimon_pyds.base.lazy_duckdb import dataset, knows_row_counts
 
     if connection is None:
@@ -32,20 +37,41 @@ def connect(catalog: Catalog, tables: Iterable[str] | None, connection: Any) -> 
     names = [quoted_name(d, t) for d in catalog.databases() for t in catalog.tables(d)] if tables is None else tables
     for name in names:
         try:
-            scan = catalog.table(name).scan()
-            rows = dataset(scan)
+            found = _rows(catalog, name)
+            rows = dataset(found, seen)
         except PaimonError as error:
             if tables is not None:
                 raise
             warnings.warn(f"{name} is left out: {error}", stacklevel=3)
             continue
         at = parse_identifier(name)
-        database, table, hidden = map(_quoted, (at.database, at.object_name, f"paimon:{at}"))
+        database, table, hidden = map(quoted, (at.database, at.object_name, f"paimon:{at}"))
         connection.register(f"paimon:{at}", rows)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {database}")
-        source = (_plain(connection, scan, hidden) if knows_row_counts() else None) or hidden
+        source = hidden
+        if isinstance(found, Scan) and seen is None and knows_row_counts():
+            source = _plain(connection, found, hidden) or hidden
         connection.execute(f"CREATE OR REPLACE VIEW {database}.{table} AS SELECT * FROM {source}")
     return connection  # type: ignore[no-any-return]
+
+
+def _rows(catalog: Catalog, name: str) -> RowStream:
+    """A table, one of its states (``t$snapshot_3``, ``t$tag_a``, ``t$timestamp_2026-01-31 12:30:00``), or a system
+    table. Errors as `Table.scan` and `CatalogSystem.scan`."""
+    at = parse_identifier(name)
+    if at.system is None and at.database != SYSTEM_DATABASE:
+        return catalog.table(name).scan()
+    word, _, value = (at.system or "").partition("_")
+    if word not in STATES or not value:
+        return catalog.system.scan(name)
+    table = catalog.table(name.removesuffix(f"${at.system}"))
+    if word != "snapshot":
+        return table.scan(tag=value) if word == "tag" else table.scan(timestamp=value)
+    if not value.isdecimal():
+        raise OptionError(
+            f"a snapshot has a number, not {value!r:.100}", hint=f"write {at.table}$tag_{value} for a tag"
+        )
+    return table.scan(snapshot=int(value))
 
 
 def _plain(connection: Any, scan: Scan, hidden: str) -> str | None:
@@ -72,28 +98,6 @@ def _columns(connection: Any, source: str) -> list[tuple[str, str]]:
     return [row[:2] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
 
 
-def query(catalog: Catalog, sql: str) -> duckdb.DuckDBPyRelation:
-    """The result of a query over the tables that it names; all of the catalog where DuckDB does not name them all.
-
-    Raises what DuckDB raises."""
-    library_ = library("duckdb")
-    try:
-        named = library_.connect().get_table_names(sql, qualified=True)
-        spelled = [name.replace('"', "`") for name in sorted(named)]
-        tables = [name for name in spelled if _is_name(name) and catalog.exists(name)]
-        relation: duckdb.DuckDBPyRelation = connect(catalog, tables, None).sql(sql)
-    except (library_.BinderException, library_.CatalogException):  # it looks for joined tables before it names them
-        relation = connect(catalog, None, None).sql(sql)
-    return relation
-
-
-def _is_name(text: str) -> bool:
-    """Whether it may be a table of the catalog: files are named in queries, too."""
-    try:
-        return parse_identifier(text).system is None
-    except PaimonError:
-        return False
-
-
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in DuckDB's SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -253,18 +253,24 @@ def iceberg(at: Target) -> None:
     program,
     p.argument("query", "a query in DuckDB's dialect, over tables named DATABASE.TABLE"),
     p.option("--warehouse", metavar="PATH", help="the directory or URL that has the databases; or --catalog"),
+    p.flag("--explain", "run the query, and print DuckDB's plan and what indexes left of each scan instead of rows"),
     table=False,
     branch=False,
     rows=True,
 )
-def sql(at: Target, query: str, warehouse: str | None) -> None:
+def sql(at: Target, query: str, warehouse: str | None, explain: bool) -> None:
     """Print the result of a query of DuckDB over the tables of a warehouse."""
     from paimon_pyds.base.frames import library
-    from paimon_pyds.catalog import duckdb_tables
+    from paimon_pyds.catalog.duckdb_query import explained
+    from paimon_pyds.catalog.duckdb_query import query as run
 
-    duckdb = library("duckdb")
+    duckdb, catalog = library("duckdb"), _catalog(at, warehouse)
     try:
-        reader = duckdb_tables.query(_catalog(at, warehouse), query).to_arrow_reader()
+        if explain:
+            plan, scans = explained(catalog, query)
+            at.answer(None, plan, *(scan.text for scan in scans))
+            return
+        reader = run(catalog, query).to_arrow_reader()
         at.show_rows(reader.schema, reader)
     except duckdb.Error as error:
         raise OptionError(f"DuckDB: {error}", hint="see DuckDB's documentation of SQL") from error

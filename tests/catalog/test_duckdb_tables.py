@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.catalog.duckdb_tables import query
 from paimon_pyds.cli.main import main
-from paimon_pyds.errors import TableNotFoundError
+from paimon_pyds.errors import (
+    OptionError,
+    PaimonError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    TagNotFoundError,
+    UnsupportedError,
+)
+from paimon_pyds.index.evaluate import OPEN_INDEXES
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.storage.local import LocalFileIO
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -66,8 +78,141 @@ def test_tables_that_can_not_be_read(catalog: pp.Catalog, tmp_path: Path) -> Non
 
 def test_a_query_opens_the_tables_that_it_names(catalog: pp.Catalog, tmp_path: Path) -> None:
     (tmp_path / "shop.db" / "orders" / "schema" / "schema-0").write_text("damaged")
-    assert query(catalog, "SELECT name FROM people.customers WHERE id = 8").fetchall() == [("Bo",)]
-    assert query(catalog, "WITH c AS (SELECT 1 AS x) SELECT x FROM c").fetchall() == [(1,)]
+    assert catalog.sql("SELECT name FROM people.customers WHERE id = 8").fetchall() == [("Bo",)]
+    assert catalog.sql("WITH c AS (SELECT 1 AS x) SELECT x FROM c").fetchall() == [(1,)]
+
+
+@pytest.fixture
+def states(catalog: pp.Catalog) -> pp.Catalog:
+    """Orders in three states: a tag of the second, and a branch."""
+    orders = catalog.table("shop.orders")
+    orders.append({"id": [4], "customer": [8]})
+    orders.tags.create("a tag")
+    orders.branches.create("b")
+    orders.delete("id < 4")
+    return catalog
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("shop.orders", 1),
+        ("shop.orders AT (VERSION => 1)", 3),
+        ("shop.orders at(version => 2) AS o", 4),
+        ("shop.orders AT (VERSION => 'a tag') o", 4),
+        ('"shop" . "orders" /* AT */ AT (VERSION => \'a tag\')', 4),
+        ("shop.orders AT (TIMESTAMP => TIMESTAMP '2999-01-01 00:00:00') JOIN people.customers ON customers.id > 7", 1),
+        ("shop.orders AT (TIMESTAMP => '2999-01-01')", 1),
+        ("shop.orders AT (VERSION => 1) JOIN shop.orders AT (VERSION => 2) o USING (id) WHERE o.id < 3", 2),
+        ("shop.orders, shop.orders AT (VERSION => 1) old WHERE old.id <> orders.id", 3),
+        ("shop.orders WHERE 'x AT (VERSION => 1)' <> 'it''s' -- AT (VERSION => 1)", 1),
+        ('shop."orders$snapshot_1"', 3),
+        ('shop."orders$tag_a tag"', 4),
+        ('shop."orders$branch_b"', 0),
+        ('shop."orders$snapshots"', 3),
+        ("shop.\"orders$tags\" WHERE tag_name = 'a tag'", 1),
+        ("sys.tables WHERE table_name = 'orders'", 1),
+        ("empty", 0),
+    ],
+)
+def test_states_and_system_tables(source: str, count: int, states: pp.Catalog) -> None:
+    source = source if source != "empty" else 'people.customers JOIN "default".empty USING (id)'
+    assert states.sql(f"SELECT count(*) FROM {source}").fetchall() == [(count,)]
+
+
+def test_states_of_a_connection(states: pp.Catalog) -> None:
+    names = ["shop.orders$snapshot_1", "shop.orders$tag_a tag", "shop.orders$files", "shop.orders"]
+    connection = states.duckdb(names)
+    found = [connection.sql(f'SELECT count(*) FROM shop."{n.partition(".")[2]}"').fetchall()[0][0] for n in names]
+    assert found == [3, 4, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "text"),
+    [
+        ("FROM shop.orders AT (VERSION => 9)", SnapshotNotFoundError, "9"),
+        ("FROM shop.orders AT (VERSION => 'no')", TagNotFoundError, "no"),
+        ("FROM shop.orders AT (VERSION => 1 + 1)", OptionError, "constant"),
+        ("FROM shop.orders AT (TIMESTAMP => now())", OptionError, "constant"),
+        ("FROM shop.nothing AT (VERSION => 1)", TableNotFoundError, "nothing"),
+        ('FROM shop."orders$snapshot_x"', OptionError, "number"),
+        ('FROM shop."orders$snapshotz"', OptionError, "snapshots"),
+        ("INSERT INTO shop.orders VALUES (1, 2)", UnsupportedError, "INSERT.*\n?.*append"),
+        ("create table shop.x AS SELECT 1", UnsupportedError, "CREATE"),
+    ],
+)
+def test_queries_that_are_refused(query: str, error: type[PaimonError], text: str, states: pp.Catalog) -> None:
+    with pytest.raises(error, match=text):
+        states.sql(query)
+
+
+def test_rows_of_a_query_are_appended(states: pp.Catalog) -> None:
+    table = states.table("shop.orders")
+    table.append(states.sql("SELECT id + 10 AS id, customer FROM shop.orders AT (VERSION => 1)"))
+    assert table.count("id > 10") == 3
+
+
+class Counting(LocalFileIO):
+    """Counts the bytes that are read of data files and their indexes."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        self.bytes += length
+        return super().read_range(path, offset, length)
+
+    def read_bytes(self, path: str) -> bytes:
+        data = super().read_bytes(path)
+        self.bytes += len(data)
+        return data
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ({"file-index.bitmap.columns": "code"}, "code = 7"),
+        ({"file-index.bloom-filter.columns": "name"}, "name = 'n77'"),
+        ({"file-index.range-bitmap.columns": "day"}, "day = DATE '1970-03-01'"),
+        ({"file-index.range-bitmap.columns": "price"}, "price = 7.25"),
+        (
+            {"file-index.bitmap.columns": "code"},
+            "code IN (3, 7, 500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510)",
+        ),
+    ],
+)
+def test_a_point_query_reads_no_more_than_a_scan(options: dict[str, str], condition: str, tmp_path: Path) -> None:
+    count = 100_000
+    rows = pa.table({
+        "code": pa.array(range(count), pa.int32()), "name": [f"n{i}" for i in range(count)],
+        "day": pa.array([i % 20_000 for i in range(count)], pa.date32()),
+        "price": pa.array([Decimal(i) + Decimal("0.25") for i in range(count)], pa.decimal128(9, 2)),
+        "text": [f"{i * 7919:x}" * 5 for i in range(count)],
+    })  # fmt: skip
+    made = pp.Table.create(tmp_path / "t", rows.slice(0, 0), options={**options, "bucket": "-1"})
+    made.append(rows.take(pa.array([i * 7919 % count for i in range(count)])))
+
+    def read(run: Callable[[pp.Table], int]) -> tuple[int, int]:
+        METADATA_CACHE.clear()
+        OPEN_INDEXES.clear()
+        io = Counting()
+        return run(pp.Table(TableStore(io, made.path))), io.bytes
+
+    by_scan = read(lambda t: t.scan(condition).to_arrow().num_rows)
+    by_sql = read(lambda t: len(t.to_duckdb(duckdb.connect()).filter(condition).fetchall()))
+    assert by_sql[0] == by_scan[0] > 0
+    assert by_sql[1] <= by_scan[1]
+    assert by_sql[1] < sum(file.stat().st_size for file in tmp_path.rglob("*.parquet")) / 3
+
+
+def test_the_command_explains(catalog: pp.Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"file-index.bitmap.columns": "id"}
+    catalog.create_table("shop.indexed", {"id": list(range(1000))}, options=options)
+    query = "SELECT count(*) FROM shop.indexed WHERE id = 7"
+    assert main(["sql", query, "--explain", "--warehouse", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "bitmap" in text
+    assert "Filters" in text
 
 
 def test_the_command(catalog: pp.Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
