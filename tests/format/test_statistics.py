@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from paimon_pyds.base.row import EMPTY_ROW
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, DataType, Kind, arrow_schema, parse_type
 from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.format import statistics
 from paimon_pyds.format.statistics import (
     KEY_STATS_EMPTY,
     ColumnStats,
@@ -187,6 +188,16 @@ def test_float_bounds_hold_for_every_value(batches: list[list[float | None]]) ->
         assert stats.minimum is None and stats.maximum is None
     else:
         assert all(key(stats.minimum) <= key(v) <= key(stats.maximum) for v in present)
+
+
+@given(st.sampled_from(["TINYINT", "SMALLINT", "INT", "BIGINT"]), st.integers(1, 8), st.data())
+def test_bounds_of_few_and_of_many_whole_numbers(type_: str, few: int, data: st.DataObject) -> None:
+    bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}[type_]
+    numbers = st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
+    values = data.draw(st.lists(numbers, min_size=1, max_size=8))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "_FEW_VALUES", few)
+        assert _one(type_, "full", list(values)) == (min(values), max(values), 0)
 
 
 def test_encoding() -> None:
