@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Query:
             reader = reader.option(name.replace("__", ".").replace("_", "-"), str(value))
         writer = reader.load(self.path).writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(**(trigger or {"availableNow": True})).start(str(self.out))
-        if trigger:
+        if "processingTime" in trigger:
             query.processAllAvailable()
             query.stop()
         else:
@@ -80,6 +81,22 @@ def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_
     assert ids(query.rows()) == [1, 2, 4, 5]
     assert [offset["next"] for offset in query.offsets()] == [2, 5]
     assert {offset["start"] for offset in query.offsets()} == {1}
+    assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
+
+
+@pytest.mark.over_connect
+def test_once_makes_one_batch_of_all_that_is_there(spark: Any, table: pp.Table, tmp_path: Path) -> None:
+    limits = {} if find_spec("pyspark.sql.streaming.datasource") is None else {"read__stream__maxFilesPerTrigger": 1}
+    query = Query(spark, table.path, tmp_path, consumer_id="job", consumer__mode="at-least-once", **limits)
+    query.run(once=True)
+    assert table.maintenance.consumers() == {"job.retained": 1}
+    for n in (3, 4):
+        table.append(numbers(n))
+    table.snapshots.expire(retain_max=1, retain_min=1)
+    for _ in range(2):  # the second has nothing to do
+        query.run(once=True)
+        assert ids(query.rows()) == [1, 2, 3, 4]
+        assert [offset["next"] for offset in query.offsets()] == [2, 4]
     assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
 
 

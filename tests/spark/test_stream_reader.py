@@ -106,6 +106,48 @@ def test_limits_cut_a_backlog_into_batches(table: pp.Table) -> None:
             assert len(engine.offsets) == (4 if limit == 2 else batches)
 
 
+@VERSIONS
+def test_few_rows_wait_for_more_but_not_longer_than_the_delay(
+    table: pp.Table, old: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paimon_pyds.spark.stream_reader._POLL_SECONDS", 0)
+    options = {"read__stream__minRowsPerTrigger": 3, "read__stream__maxTriggerDelayMs": 3_600_000}
+    reader = readers(table.path, scan__mode="latest", **options)()
+    start = reader.initialOffset()
+
+    def reached() -> int:
+        nonlocal start
+        start = reader.latestOffset() if old else reader.latestOffset(start, reader.getDefaultReadLimit())
+        return int(start["next"])
+
+    assert reached() == 2
+    table.append(numbers(3))
+    assert reached() == 3, "the first rows wait for no others"
+    table.append(numbers(4))
+    assert reached() == 3
+    table.append(numbers(5, 6))
+    assert reached() == 5
+    table.append(numbers(7))
+    assert reached() == 5
+    moved = reader._stream._moved_at
+    monkeypatch.setattr("paimon_pyds.engine.stream.limits.time.monotonic", lambda: moved + 3_601)
+    assert reached() == 6
+
+
+@VERSIONS
+def test_a_bounded_watermark_ends_the_rows(tmp_path: Path, old: bool) -> None:
+    table = pp.Table.create(str(tmp_path / "t"), "id INT")
+    with table.stream_writer("job") as writer:
+        for number in (1, 2, 3):
+            writer.write(numbers(number))
+            writer.commit(number, watermark=100 * number)
+    options = {"scan__mode": "from-snapshot", "scan__snapshot-id": 1, "scan__bounded__watermark": 200}
+    engine = Engine(readers(table.path, **options), old=old)
+    for _ in range(2):
+        engine.run()
+        assert sorted(row["id"] for row in engine.rows()) == [1, 2]
+
+
 @WITH_LIMITS
 def test_available_now_ends_where_the_table_was(table: pp.Table) -> None:
     reader = readers(table.path, read__stream__maxFilesPerTrigger=1)()
