@@ -174,7 +174,10 @@ class TurnWorld(KeyWorld):
         """One change of ours, and a look at it."""
         steps: list[Callable[[], None]] = [self.write] * 5 + [self.write_tasks, self.write_late]
         steps += [self.compact] * 2 + [self.overwrite]
-        self.pick([*steps, self.delete_rows, self.update_rows, self.merge_rows])()
+        steps += [self.update_rows, self.merge_rows]
+        if self.engine.options.get("merge-engine") != "first-row":  # there deletes rewrite files
+            steps.append(self.delete_rows)
+        self.pick(steps)()
         self.check()
 
     def merge_rows(self) -> None:

@@ -23,6 +23,7 @@ from paimon_pyds.engine.compact.universal import LevelFile, UniversalRules
 from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import CorruptFileError, OptionError
 from support.effort import LONG
+from support.peers import Pypaimon, Rust
 from support.v2_fixtures import v2_table
 
 OPTIONS = {
@@ -116,6 +117,20 @@ def test_the_table_of_the_spark_connector_is_written_on(tmp_path: Path) -> None:
     assert table.to_arrow().sort_by("id").to_pylist() == expected
     assert len(_files(table)) == 1
     assert not table.maintenance.verify(deep=True).findings
+
+
+@pytest.mark.parametrize("peer", [Rust, Pypaimon])
+def test_other_writers_read_it(tmp_path: Path, peer: type[Rust | Pypaimon]) -> None:
+    other = peer(tmp_path)
+    table = _table(tmp_path / "db.db" / "t", bucket="2")
+    for number in range(4):
+        table.append([{"k": k, "c": "abc"[k * number % 3], "v": number} for k in range(number, 30, number + 1)])
+    table.delete("k < 5")
+    found = other.read("t").to_pylist()
+    if isinstance(other, Pypaimon):
+        other.close()
+    assert {row["k"]: (row["c"], row["v"]) for row in found} == _rows(table)
+    assert len(found) == 25
 
 
 def test_the_clustering_columns_stay(tmp_path: Path) -> None:
