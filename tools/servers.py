@@ -3,7 +3,7 @@
     .cache/servers/*.jar        s3proxy, Hadoop's mini cluster, a Hive metastore; Java's S3 and drivers, by Maven
     .cache/servers/azurite/     Azurite, by npm
     .cache/servers/localstack/  LocalStack, by pip: an environment of its own
-    postgresql, mariadb         Debian's packages, installed where this runs as root; else it says which are missing
+    postgresql, mariadb, krb5   Debian's packages, installed where this runs as root; else it says which are missing
 
 fake-gcs-server comes with the environment `newest`. What is there already is left alone. Exits with 1 when anything is
 missing at the end: tests that need it are skipped then. Standard library only.
@@ -41,6 +41,9 @@ DEBIAN = {
     "postgresql": "/usr/lib/postgresql/*/bin/initdb",
     "mariadb-server-core": "/usr/sbin/mariadbd",
     "mariadb-client-core": "/usr/bin/my_print_defaults",
+    "krb5-kdc": "/usr/sbin/krb5kdc",
+    "krb5-admin-server": "/usr/sbin/kadmin.local",
+    "krb5-user": "/usr/bin/kinit",
 }
 
 

@@ -11,6 +11,7 @@ from paimon_pyds.errors import StorageError
 from paimon_pyds.storage import missing_file
 
 _FROM_SERVER = re.compile(r'\w*RPCError\("([\w.$]+)", "(.*)', re.S)
+_FROM_CLIENT = re.compile(r'[A-Z]\w+\((?:GssMajorCodes.*?}, \d+, )?"(.*)', re.S)
 _STACK = re.compile(r"\\n|\n")
 _REFUSED = {
     "AccessControlException": (
@@ -58,7 +59,13 @@ def hdfs_error(error: BaseException, action: str, path: str, secrets: Collection
     if isinstance(error, FileNotFoundError):
         return missing_file(action, path)
     match = _FROM_SERVER.match(str(error)) if isinstance(error, RuntimeError) else None
-    text = _STACK.split(match[2] if match else str(error))[0].rstrip('")').replace('\\"', '"').replace("\\'", "'")
+    own = _FROM_CLIENT.match(str(error))
+    text = (
+        _STACK.split(match[2] if match else own[1] if own else str(error))[0]
+        .rstrip('")')
+        .replace('\\"', '"')
+        .replace("\\'", "'")
+    )
     reason = redact(text, secrets) or type(error).__name__
     number, hint = _REFUSED.get(match[1].rpartition(".")[2] if match else "", (0, ""))
     if number == errno.EACCES and reason.endswith("(is not a directory"):

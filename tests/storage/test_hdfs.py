@@ -310,6 +310,12 @@ def test_permissions(mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str, monkeypatch
     assert io.list(home) == []
 
 
+def test_a_ticket_of_nobody(mini_hdfs: MiniHdfs, home: str) -> None:
+    options = mini_hdfs.settings | {"hdfs.kerberos-ticket": "/nowhere"}
+    with pytest.raises(StorageError, match=r"connect to: Kerberos principal.*kinit.*login\.keytab"):
+        HdfsFileIO(home, options).exists(home)
+
+
 def test_quotas(mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str) -> None:
     io.make_dir(home)
     try:

@@ -288,8 +288,8 @@ class MiniHdfs:
 
 
 @contextmanager
-def mini_hdfs() -> Iterator[MiniHdfs]:
-    """A cluster of Hadoop in one JVM."""
+def mini_hdfs(more: Sequence[str] = (), java_options: Sequence[str] = ()) -> Iterator[MiniHdfs]:
+    """A cluster of Hadoop in one JVM. ``more``: settings, as NAME=VALUE."""
     from support.oracle import compiled, only_one
 
     names = ("hadoop-client-minicluster", "hadoop-client-api", "hadoop-client-runtime")
@@ -300,8 +300,8 @@ def mini_hdfs() -> Iterator[MiniHdfs]:
     # A file can be closed before data nodes have reported its last block: closing takes half a second otherwise, as
     # reports on this machine come later than the call. HDFS allows it for files of more than one replica.
     settings = ["dfs.namenode.file.close.num-committed-allowed=1", "dfs.replication=2", "dfs.blocksize=1048576"]
-    settings += ["dfs.namenode.fs-limits.min-block-size=4096", "dfs.namenode.acls.enabled=true"]
-    command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    settings += ["dfs.namenode.fs-limits.min-block-size=4096", "dfs.namenode.acls.enabled=true", *more]
+    command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", *java_options]
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [*command, "-cp", os.pathsep.join([str(classes), jars]), "MiniHdfs", home, *settings],
@@ -320,6 +320,32 @@ def mini_hdfs() -> Iterator[MiniHdfs]:
             late.cancel()
             process.kill()  # what it holds is thrown away
             process.wait()
+
+
+@contextmanager
+def kerberos(home: Path) -> Iterator[None]:
+    """A key distribution centre of the realm TEST, and in a directory ``krb5.conf`` and keytabs of hdfs and me."""
+    tools = [
+        _needed(shutil.which(name) or f"/usr/sbin/{name}", name) for name in ("kdb5_util", "kadmin.local", "krb5kdc")
+    ]
+    make, admin, server = tools
+    port = _free_port()
+    (home / "krb5.conf").write_text(
+        "[libdefaults]\n default_realm = TEST\n dns_lookup_kdc = false\n rdns = false\n"
+        f"[realms]\n TEST = {{\n kdc = 127.0.0.1:{port}\n }}\n[domain_realm]\n localhost = TEST\n"
+    )
+    (home / "kdc.conf").write_text(
+        f"[kdcdefaults]\n kdc_ports = {port}\n kdc_tcp_ports = {port}\n"
+        f"[realms]\n TEST = {{\n database_name = {home}/principal\n key_stash_file = {home}/stash\n }}\n"
+    )
+    env = {**os.environ, "KRB5_CONFIG": f"{home}/krb5.conf", "KRB5_KDC_PROFILE": f"{home}/kdc.conf"}
+    subprocess.run([make, "create", "-s", "-P", PASSWORD, "-r", "TEST"], check=True, capture_output=True, env=env)
+    for name in ("hdfs/localhost", "HTTP/localhost", "me"):
+        keytab = home / f"{name.partition('/')[0].lower().replace('http', 'hdfs')}.keytab"
+        for command in (f"addprinc -randkey {name}", f"ktadd -k {keytab} {name}"):
+            subprocess.run([admin, "-r", "TEST", "-q", command], check=True, capture_output=True, env=env)
+    with _running([server, "-n"], lambda: _answers(port), env=env):
+        yield
 
 
 # ----------------------------------------------------------------------------------------------------------- databases
