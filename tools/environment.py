@@ -2,7 +2,7 @@
 
     .venvs/newest   the newest Spark 4.x on the index that this Python can run, newest everything, tools of `make check`
     .venvs/oldest   Spark 4.0.*, and the lowest versions of our own dependencies that pyproject.toml allows
-    .venvs/pypaimon pypaimon alone, which asks for other versions of what we use: a peer of tests and of `make bench`
+    .venvs/pypaimon pypaimon, which asks for other versions of what we use, and DuckDB with its Iceberg extension: peers
     .venvs/demo     what `make demo` needs: the newest Spark, without Connect
     .venvs/package  what `make package` needs: no Spark, nothing of ours
 
@@ -30,8 +30,17 @@ ENVIRONMENTS = {
     "oldest": {"extras": ["spark", "test"], "pins": ["pyspark[connect]==4.0.*"], "size": "1.3 GB", "floors": True},
     "pypaimon": {
         "extras": [],
-        "pins": ["pypaimon==2.1.0", "paimon-vindex==0.5.0", "paimon-ftindex==0.1.0"],
-        "size": "0.5 GB",
+        "pins": [
+            "pypaimon==2.1.0",
+            "paimon-vindex==0.5.0",
+            "paimon-ftindex==0.1.0",
+            # The newest DuckDB whose Iceberg extension is a package; newer ones download theirs when they run.
+            *(
+                f"{name}; platform_machine == 'x86_64' and sys_platform == 'linux'"
+                for name in ("duckdb==1.4.4", "duckdb-ext-iceberg==1.4.4.*", "duckdb-ext-avro==1.4.4.*")
+            ),
+        ],
+        "size": "0.7 GB",
     },
     "demo": {"extras": ["demo"], "pins": ["pyspark>=4.0,<5", "pandas<3"], "size": "0.9 GB"},
     "package": {"extras": [], "pins": ["build>=1.2", "hatchling>=1.24"], "size": "30 MB"},

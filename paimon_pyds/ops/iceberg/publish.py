@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.base.options import TableOptions, check_known
-from paimon_pyds.base.options.iceberg import LINEAGE_VERSION, check_publishable, publishes
+from paimon_pyds.base.options.iceberg import LINEAGE_VERSION, STORAGE, check_publishable, publishes
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.errors import NotFoundError
 from paimon_pyds.metadata.paths import MAIN_BRANCH
@@ -26,7 +26,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.iceberg.files import PublishedFiles
 from paimon_pyds.ops.iceberg.folder import FOREVER, IcebergFolder, Metadata, describes, identity_summary
 from paimon_pyds.ops.iceberg.manifests import Manifest
-from paimon_pyds.ops.iceberg.rest import show_in_catalog
 from paimon_pyds.ops.iceberg.schema import FIRST_PARTITION_ID, SPEC_ID, schema_json, spec_json
 from paimon_pyds.ops.iceberg.state import IcebergState
 from paimon_pyds.storage import discard, normalise_location
@@ -104,9 +103,16 @@ def _refresh(
         folder.replace(snapshot.id, now)
     if folder.hint() != snapshot.id:
         folder.write_hint(snapshot.id)
-    show_in_catalog(store, options, folder, now)
+    _show_in_catalog(store, options, folder, now)
     if is_new:
         _remove_lists(folder, there["snapshots"], snapshots)
+
+
+def _show_in_catalog(store: TableStore, options: TableOptions, folder: IcebergFolder, metadata: Metadata) -> None:
+    if options.get(STORAGE) == "rest-catalog":
+        from paimon_pyds.ops.iceberg.rest import show_in_catalog  # brings a client of HTTP
+
+        show_in_catalog(store, options, folder, metadata)
 
 
 def _still_there(store: TableStore, snapshots: Sequence[Metadata]) -> list[Metadata]:
@@ -192,7 +198,7 @@ class _Publication:
             folder.write_hint(snapshot.id)
             if len(versions) != 1 or versions[0] >= snapshot.id:
                 folder.retire_after(snapshot.id)
-        show_in_catalog(self._store, self._options, folder, metadata)
+        _show_in_catalog(self._store, self._options, folder, metadata)
         if is_newest:
             self._clean(snapshot.id, known, metadata, snapshots)
         return snapshot.id

@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.options.iceberg import LINEAGE_VERSION, PROPERTIES, REST, STORAGE, beginning_with
+from paimon_pyds.base.options.iceberg import LINEAGE_VERSION, PROPERTIES, REST, beginning_with
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -45,14 +45,12 @@ Update = dict[str, Any]
 
 
 def show_in_catalog(store: TableStore, options: TableOptions, folder: IcebergFolder, metadata: Metadata) -> None:
-    """Bring the catalog that the options name, if they do, to metadata that is written.
+    """Bring the catalog that the options name to metadata that is written.
 
     ``metadata``: of the table's newest snapshot; where there is a newer one by now, the catalog may be ahead of it.
     Raises OptionError, SecurityError, UnsupportedError, StorageError: what the catalog refuses, or that it is not
     there; it stays at the older state.
     """
-    if options.get(STORAGE) != "rest-catalog":
-        return
     shown = _ShownTable(store, options, folder, _for_catalog(metadata))
     for number in count(1):
         try:
