@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import empty_table
 from paimon_pyds.base.cache import cached_property, collection_paused
-from paimon_pyds.base.frames import RowStream
+from paimon_pyds.base.frames import RowStream, library
 from paimon_pyds.base.options import (
     Kind,
     TableOptions,
@@ -44,6 +44,8 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and
 from paimon_pyds.storage import requests_at_once
 
 if TYPE_CHECKING:
+    import daft
+    import ray.data
     import torch
 
     from paimon_pyds.engine.query.aggregates import Answers
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from paimon_pyds.engine.query.waiting_rows import MergedPartitions
     from paimon_pyds.engine.read import FileTrace
     from paimon_pyds.engine.read.blob import Blob
+    from paimon_pyds.engine.read.task import ReadTask
     from paimon_pyds.engine.read.waiting_rows import WaitingRows
     from paimon_pyds.engine.scan.result import JoinedPlan, ScanPlan
     from paimon_pyds.ops.explain.explain import Explanation
@@ -538,6 +541,52 @@ class Scan(RowStream):
         from paimon_pyds.base.tensors import tensors
 
         return tensors(self, batch_rows)
+
+    def to_ray(self) -> ray.data.Dataset:
+        """The rows as a lazy dataset of Ray, which reads each split in a task of its own.
+
+        Metadata is read now. The machines that run tasks need this package, too. A scan with a limit or a ``top_n`` is
+        read now and here.
+
+        Returns:
+            The dataset; its ``to_arrow_refs``, or ``map_batches``, read rows.
+
+        Raises:
+            UnsupportedError: ray is not installed.
+        """
+        from paimon_pyds.base.ray_dataset import dataset
+
+        if self.request.row_limit is not None:
+            return library("ray.data").from_arrow(self.to_arrow())
+        return dataset(self._read_tasks(), self.arrow_schema)
+
+    def to_daft(self) -> daft.DataFrame:
+        """The rows as a lazy frame of Daft, which reads each split in a task of its own.
+
+        Its queries read the columns that they need, and comparisons of columns with constants are answered by
+        statistics and indexes first. A scan with a limit or a ``top_n`` is read now.
+
+        Returns:
+            The frame.
+
+        Raises:
+            UnsupportedError: daft is not installed.
+        """
+        from paimon_pyds.base.daft_frame import frame
+
+        if self.request.row_limit is not None:
+            return library("daft").from_arrow(self.to_arrow())
+        return frame(self, Scan._read_tasks)
+
+    def _read_tasks(self) -> list[ReadTask]:
+        """What reads the splits, one each; they pickle."""
+        from paimon_pyds.engine.read.task import ReadTask
+
+        self._check_types()
+        if self.predicate in (Const.FALSE, Const.UNKNOWN):
+            return []
+        schema = self.arrow_schema
+        return [ReadTask(split, schema) for split in self.plan().splits]
 
     def head(self, n: int = 5) -> pa.Table:
         """The first rows, at most ``n``; no more files are read than it takes.

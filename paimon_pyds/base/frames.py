@@ -86,6 +86,7 @@ def rows_of(data: Any, convert: Convert = unconverted) -> tuple[pa.Schema | None
         if hasattr(data, "collect"):
             return rows_of(_collected(data))
         _check_polars(data)
+    data = _of_tasks(library, data)
     try:
         if library == "pandas" and hasattr(data, "columns"):
             return rows_of(_from_pandas(_with_index(data), convert))
@@ -104,6 +105,15 @@ def rows_of(data: Any, convert: Convert = unconverted) -> tuple[pa.Schema | None
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return _from_parts(iter(data), convert)
     raise _refused(data)
+
+
+def _of_tasks(library: str, data: Any) -> Any:
+    """The Arrow batches of a frame of Daft or a dataset of Ray; other data as they are."""
+    if library == "daft" and hasattr(data, "to_arrow_iter"):
+        return iter(data.to_arrow_iter())
+    if library == "ray" and hasattr(data, "iter_batches"):
+        return iter(data.iter_batches(batch_size=None, batch_format="pyarrow"))
+    return data
 
 
 def _mappings(data: Any) -> list[Mapping[str, Any]]:

@@ -432,3 +432,22 @@ def test_json_of_many_blocks_keeps_the_order_of_names(nested: bool, tmp_path: Pa
 def test_jsonl_is_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", path, "--output", "jsonl", "--columns", "i"]) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"i": 1}, {"i": None}, {"i": 3}]
+
+
+def test_new_columns_of_files_join_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, first, second = str(tmp_path / "t"), tmp_path / "1.csv", tmp_path / "2.jsonl"
+    first.write_text("id,v\n1,a\n")
+    second.write_text('{"id": 2, "v": "b", "more": 7}\n')
+    assert main(["append", path, str(first), "--create", "--primary-key", "id", "--option", "bucket=1"]) == 0
+    assert main(["append", path, str(second)]) == 1
+    assert "write.merge-schema=true" in capsys.readouterr().err
+    assert main(["append", path, str(second), "--option", "write.merge-schema=true"]) == 0
+    table = pp.Table.open(path)
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "v": "a", "more": None},
+        {"id": 2, "v": "b", "more": 7},
+    ]
+    assert "write.merge-schema" not in table.options
+    second.write_text('{"id": 3, "v": "c", "more": 8, "other": "x"}\n')
+    assert main(["overwrite", path, str(second), "--option", "write.merge-schema=true"]) == 0
+    assert table.to_arrow().to_pylist() == [{"id": 3, "v": "c", "more": 8, "other": "x"}]
