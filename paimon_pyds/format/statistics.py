@@ -38,7 +38,7 @@ _TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)", re.ASCII)
 _MAX_CODE_POINT = 0x10FFFF
 _NUMBERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 """By bits of a value: what numbers, days and times compare as."""
-_FEW_VALUES = 16_384
+FEW_VALUES = 16_384
 """Whole numbers below which numpy's two passes take less time than pyarrow's call."""
 
 
@@ -165,7 +165,7 @@ class _Column:
         if pa.types.is_floating(array.type):
             low, high, nan = _float_bounds(array)
             self.nan |= nan
-        elif pa.types.is_integer(array.type) and not array.null_count and 0 < len(array) < _FEW_VALUES:
+        elif pa.types.is_integer(array.type) and not array.null_count and 0 < len(array) < FEW_VALUES:
             values = to_numpy(array)
             low, high = int(values.min()), int(values.max())
         else:

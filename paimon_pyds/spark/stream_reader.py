@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("paimon_pyds.spark")
 _INITIAL: Mapping[str, int | str] = {"version": 1, "start": "initial"}
 """The offset before the first batch."""
-_POLL_SECONDS = 0.3
+POLL_SECONDS = 0.3
 """How long it is not looked for a new snapshot after there was none. Spark would look 80 times a second."""
 _LIMITS = {
     "max_files": "read.stream.maxFilesPerTrigger",
@@ -153,7 +153,7 @@ class PaimonStreamReader(DataSourceStreamReader, compat.available_now()):  # typ
 
     def _end(self, position: StreamPosition, limits: Limits) -> StreamPosition:
         now = time.monotonic()
-        if self._idle is not None and self._idle[0] == position and now < self._idle[1] + _POLL_SECONDS:
+        if self._idle is not None and self._idle[0] == position and now < self._idle[1] + POLL_SECONDS:
             return position
         newest = None
         if self._target is not None:

@@ -196,7 +196,7 @@ def test_bounds_of_few_and_of_many_whole_numbers(type_: str, few: int, data: st.
     numbers = st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
     values = data.draw(st.lists(numbers, min_size=1, max_size=8))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "_FEW_VALUES", few)
+        patch.setattr(statistics, "FEW_VALUES", few)
         assert _one(type_, "full", list(values)) == (min(values), max(values), 0)
 
 

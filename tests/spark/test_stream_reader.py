@@ -110,7 +110,7 @@ def test_limits_cut_a_backlog_into_batches(table: pp.Table) -> None:
 def test_few_rows_wait_for_more_but_not_longer_than_the_delay(
     table: pp.Table, old: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_pyds.spark.stream_reader._POLL_SECONDS", 0)
+    monkeypatch.setattr("paimon_pyds.spark.stream_reader.POLL_SECONDS", 0)
     options = {"read__stream__minRowsPerTrigger": 3, "read__stream__maxTriggerDelayMs": 3_600_000}
     reader = readers(table.path, scan__mode="latest", **options)()
     start = reader.initialOffset()
