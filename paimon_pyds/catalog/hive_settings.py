@@ -149,8 +149,9 @@ def _check(found: Mapping[str, str]) -> None:
         )
     if found.get("lock.type", "hive") != "hive":
         raise UnsupportedError(f"lock.type={found['lock.type']:.40} is not supported", hint="leave it out: it is hive")
+    lowered = {name.lower(): text for name, text in found.items()}  # as Spark gives names of options
     for name, (value, what) in _REFUSED.items():
-        if found.get(name, "").strip().lower() == value:
+        if lowered.get(name.lower(), "").strip().lower() == value:
             raise UnsupportedError(
                 f"the metastore wants {what} ({name}={value}), which is not supported",
                 hint="open the tables by their paths, or by a metastore that takes plain Thrift",

@@ -8,7 +8,7 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 
 OF_CATALOGS = (
     "catalog", "metastore", "uri", "token", "token.provider", "catalog-key", "lock.enabled", "lock-acquire-timeout",
-    "lock-check-max-sleep", "prefix", "data-token.enabled", "hive-conf-dir", "hadoop-conf-dir",
+    "lock-check-max-sleep", "prefix", "data-token.enabled", "hive-conf-dir",
     "location-in-properties", "table.type", "sync-all-properties", "format-table.enabled", "metastore.client.class",
 )  # fmt: skip
 CATALOG_PREFIXES = ("dlf.", "header.", "jdbc.", "table-default.", "hive.metastore.")

@@ -390,6 +390,7 @@ def test_settings_of_hive_site(options: dict[str, str], tmp_path: Path, monkeypa
         ({"warehouse": ""}, OptionError, "needs the option warehouse"),
         ({"hive.metastore.sasl.enabled": "true"}, UnsupportedError, "wants Kerberos"),
         ({"hive.metastore.use.SSL": "true"}, UnsupportedError, "wants TLS"),
+        ({"hive.metastore.use.ssl": "true"}, UnsupportedError, "wants TLS"),
         ({"metastore.client.class": "com.amazonaws.X"}, UnsupportedError, "is a class of Java"),
         ({"lock.type": "zookeeper"}, UnsupportedError, "lock.type=zookeeper"),
         ({"table.type": "some"}, OptionError, "managed or external"),

@@ -16,6 +16,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 import paimon_pyds as pp
 from paimon_pyds import spark as paimon
 from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, TableNotFoundError, UnsupportedError
+from paimon_pyds.spark.location import options_of_catalog
 from paimon_pyds.spark.options import parse_read_options, parse_write_options
 from paimon_pyds.spark.source import PaimonDataSource
 from paimon_pyds.spark.writer import PaimonWriter
@@ -205,6 +206,29 @@ def test_a_table_that_was_replaced_during_a_write(server):
 def test_mistakes(options, error, words):
     with pytest.raises(error, match=words):
         parse_read_options(options)
+
+
+@pytest.mark.slow
+def test_a_hive_metastore(hive_metastore, frames, tmp_path):
+    options = {"metastore": "hive", "uri": hive_metastore, "warehouse": str(tmp_path / "wh")}
+    catalog = pp.Catalog.open(options)
+    catalog.create_database("of_spark")
+    partitioned = {"metastore.partitioned-table": "true"}
+    catalog.create_table("of_spark.t", "id INT, day STRING", partition_by="day", options=partitioned)
+    options |= {"lock.enabled": "true", "hive.metastore.client.socket.timeout": "60s"}
+    frames.save("SELECT 1 AS id, 'mon' AS day UNION ALL SELECT 2, 'tue'", "of_spark.t", **options)
+    paimon.delete(frames.spark, pp.Catalog.open(options).table("of_spark.t"), "day = 'mon'")
+    assert [row.id for row in frames.load("of_spark.t", **options).collect()] == [2]
+    assert catalog.table("of_spark.t").scan().to_arrow().to_pylist() == [{"id": 2, "day": "tue"}]
+    catalog.drop_database("of_spark", cascade=True)
+
+
+def test_settings_of_hadoop_are_for_storage_and_for_catalogs():
+    hadoop = {"hadoop-conf-dir": "/etc/hadoop/conf"}
+    assert options_of_catalog({"path": "hdfs://h/t", **hadoop}) is None
+    assert parse_read_options({"path": "hdfs://h/t", **hadoop}).storage == hadoop
+    hive = {"metastore": "hive", "uri": "thrift://h:1"}
+    assert options_of_catalog({**hive, "table": "a.b", **hadoop}) == {**hive, **hadoop}
 
 
 def test_no_such_table(server):
