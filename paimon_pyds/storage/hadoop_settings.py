@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 PREFIX = "hadoop."
 """What names of options begin with that are settings of Hadoop."""
-OPTIONS = ("hadoop-conf-dir", "hadoop-conf-loader", "hadoop-load-default-config")
-"""Options that say where settings are. The defaults of the last one are in the client itself."""
 _FILES = ("core-site.xml", "hdfs-site.xml")
 _INCLUDE = "{http://www.w3.org/2001/XInclude}include"
 _USED = ("dfs.", "fs.defaultFS", "fs.viewfs.", "fs.permissions.umask-mode", "hadoop.security.", "hadoop.rpc.")

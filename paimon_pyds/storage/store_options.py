@@ -32,7 +32,8 @@ _OF_HADOOP = (
     "hadoop-conf-dir", "hadoop-conf-loader", "hadoop-load-default-config", "security.kerberos.login.principal",
     "security.kerberos.login.keytab", "security.kerberos.login.use-ticket-cache",
 )  # fmt: skip
-"""Options for HDFS of Java Paimon; those of Hadoop are called ``hadoop.NAME``."""
+"""Options for HDFS of Java Paimon; those of Hadoop are called ``hadoop.NAME``. The client itself
+has what ``hadoop-load-default-config`` loads."""
 _PATH_STYLE = "s3.path-style-access"
 ENDPOINTS = ("aws_endpoint_url_s3", "base_url", "endpoint")
 """The arguments that name an endpoint. The first is the only one of obstore's for S3 that wins against variables of the
