@@ -523,7 +523,7 @@ def _check_options(kind: str, given: Mapping[str, str]) -> None:
     own = _OPTIONS.get(kind, ())
     passed: tuple[str, ...] = ("jdbc.", *OPTIONS_OF_ALL) if kind == "jdbc" else OPTIONS_OF_ALL
     if kind == "hive":
-        from paimon_pyds.catalog.hive_settings import NAMES, PREFIXES
+        from paimon_pyds.catalog.hive.settings import NAMES, PREFIXES
 
         own, passed = NAMES, (*PREFIXES, *OPTIONS_OF_ALL)
     left = [key for key in map(str, given) if key not in own and key != "lock.enabled"]

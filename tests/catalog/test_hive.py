@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.catalog import Catalog
-from paimon_pyds.catalog import hive_client as module
-from paimon_pyds.catalog.hive import MetastoreLock
-from paimon_pyds.catalog.hive_client import structs
-from paimon_pyds.catalog.hive_types import hive_type, paimon_type
+from paimon_pyds.catalog.hive import client as module
+from paimon_pyds.catalog.hive.lock import MetastoreLock
+from paimon_pyds.catalog.hive.metastore import structs
+from paimon_pyds.catalog.hive.types import hive_type, paimon_type
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,

@@ -12,9 +12,9 @@ from itertools import count
 from typing import Any
 
 from paimon_pyds.base.types import DataField
-from paimon_pyds.catalog.hive_client import MetastoreClient, structs, user_name
-from paimon_pyds.catalog.hive_settings import HiveSettings
-from paimon_pyds.catalog.hive_types import hive_type, holds_instant, paimon_type
+from paimon_pyds.catalog.hive.metastore import VIEW, Metastore, structs, user_name
+from paimon_pyds.catalog.hive.settings import HiveSettings
+from paimon_pyds.catalog.hive.types import hive_type, holds_instant, paimon_type
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.ops.ddl.create import numbered
@@ -30,8 +30,6 @@ _ALWAYS_KEPT = ("partition.expiration-time", "data-file.path-directory")
 _FIELD_DELIMITER = "field.delim"
 _HIVES_DELIMITER = "\x01"
 _EXTERNAL = "EXTERNAL_TABLE"
-VIEW = "VIRTUAL_VIEW"
-"""The type of tables that are views."""
 _TAGS = "metastore.tag-to-partition"
 
 
@@ -83,9 +81,7 @@ def new_database(settings: HiveSettings, name: str, location: str) -> Any:
 # -------------------------------------------------------------------------------------------------------------- tables
 
 
-def new_table(
-    client: MetastoreClient, name: tuple[str, str], schema: TableSchema, location: str, external: bool
-) -> Any:
+def new_table(client: Metastore, name: tuple[str, str], schema: TableSchema, location: str, external: bool) -> Any:
     """A table of the metastore. ``name``: its database's, and its own. Raises UnsupportedError: see `hive_type`."""
     settings = client.settings
     now = int(time.time())
@@ -107,7 +103,7 @@ def new_table(
     return table
 
 
-def update_table(client: MetastoreClient, table: Any, old: TableSchema, new: TableSchema, location: str) -> None:
+def update_table(client: Metastore, table: Any, old: TableSchema, new: TableSchema, location: str) -> None:
     """Give a table of the metastore the columns and options of its new schema. Raises UnsupportedError."""
     settings = client.settings
     kept = {key: text for key, text in table.parameters.items() if key not in old.options.keys() - new.options.keys()}
@@ -130,7 +126,7 @@ def _parameters(settings: HiveSettings, schema: TableSchema, *, new: bool) -> di
     return dict(options) | {key: ",".join(names) for key, names in named.items() if names}
 
 
-def _describe(client: MetastoreClient, table: Any, schema: TableSchema) -> None:
+def _describe(client: Metastore, table: Any, schema: TableSchema) -> None:
     """Say what columns a table has, and which classes of Java read and write it."""
     hive = structs()
     table.sd = table.sd or hive.StorageDescriptor(compressed=False, numBuckets=0)

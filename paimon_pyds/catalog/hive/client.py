@@ -6,51 +6,35 @@ The requests are those of the package pymetastore, whose code Apache Thrift made
 
 from __future__ import annotations
 
-import getpass
 import os
 import random
-import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import raise_alone, redact
-from paimon_pyds.errors import StorageError, UnsupportedError
+from paimon_pyds.catalog.hive.metastore import (
+    VIEW,
+    MetastoreError,
+    UnansweredRequestError,
+    structs,
+    user_name,
+)
+from paimon_pyds.errors import StorageError
 
 if TYPE_CHECKING:
-    from paimon_pyds.catalog.hive_settings import HiveSettings
+    from paimon_pyds.catalog.hive.settings import HiveSettings
 
 _PAUSES = Pauses(0.2, 2.0)
 _TRIES = 4
 """Of a request, and of connecting to all addresses: a metastore may be restarting."""
 
 
-class MetastoreError(StorageError):
-    """The metastore refuses a request. ``kind``: the name of Hive's exception."""
-
-    def __init__(self, message: str, kind: str, **more: Any) -> None:
-        super().__init__(message, **more)
-        self.kind = kind
-
-
-class UnansweredRequestError(StorageError):
-    """No response came to a request, which the metastore may have carried out."""
-
-
-def structs() -> Any:
-    """The module of Hive's structures. Raises UnsupportedError: it is not installed."""
-    try:
-        from pymetastore.hive_metastore import ttypes
-    except ImportError:
-        raise UnsupportedError(
-            "Hive metastores need pymetastore", hint="pip install 'paimon-pyds[hive]'", feature="hive"
-        ) from None
-    return ttypes
-
-
 class MetastoreClient:
-    """A metastore, which may have several addresses. It pickles, and may be used by several threads."""
+    """The `Metastore` of these settings, which may have several addresses."""
+
+    removes_files = True
 
     def __init__(self, settings: HiveSettings) -> None:
         self.settings = settings
@@ -71,7 +55,61 @@ class MetastoreClient:
 
     def knows_instants(self) -> bool:
         """Whether it has the type TIMESTAMP WITH LOCAL TIME ZONE: it came with Hive 3, as catalogs did."""
-        return self.call("get_database", "default").catalogName is not None
+        return self.database("default").catalogName is not None
+
+    def databases(self) -> list[str]:
+        found: list[str] = self.call("get_all_databases")
+        return found
+
+    def database(self, name: str) -> Any:
+        return self.call("get_database", name)
+
+    def create_database(self, database: Any) -> None:
+        self.call("create_database", database, again=False)
+
+    def drop_database(self, name: str) -> None:
+        self.call("drop_database", name, True, True, again=False)
+
+    def tables(self, database: str) -> Iterator[Any]:
+        names, batch = self.call("get_all_tables", database), self.settings.batch
+        for start in range(0, len(names), batch):
+            wanted = names[start : start + batch]
+            request = structs().GetTablesRequest(dbName=database, tblNames=wanted)
+            answer = self._first(
+                [("get_table_objects_by_name_req", [request]), ("get_table_objects_by_name", [database, wanted])]
+            )
+            yield from getattr(answer, "tables", answer)
+
+    def views(self, database: str) -> list[str]:
+        found: list[str] = self.call("get_tables_by_type", database, "*", VIEW)
+        return found
+
+    def table(self, database: str, name: str) -> Any:
+        request = structs().GetTableRequest(dbName=database, tblName=name)
+        answer = self._first([("get_table_req", [request]), ("get_table", [database, name])])
+        return getattr(answer, "table", answer)
+
+    def create_table(self, table: Any) -> None:
+        self.call("create_table", table, again=False)
+
+    def alter_table(
+        self, database: str, name: str, table: Any, properties: Mapping[str, str] | None = None, *, again: bool = True
+    ) -> None:
+        context = structs().EnvironmentContext(properties=dict(properties or {}))
+        self.call("alter_table_with_environment_context", database, name, table, context, again=again)
+
+    def drop_table(self, database: str, name: str, *, deletes: bool) -> None:
+        context = structs().EnvironmentContext(properties={"ifPurge": "TRUE"} if deletes else {})
+        self.call("drop_table_with_environment_context", database, name, deletes, context, again=False)
+
+    def add_partitions(self, database: str, table: str, partitions: Sequence[Any]) -> None:
+        request = structs().AddPartitionsRequest(
+            dbName=database, tblName=table, parts=list(partitions), ifNotExists=True, needResult=False
+        )
+        self.call("add_partitions_req", request)
+
+    def drop_partition(self, database: str, table: str, values: list[str]) -> None:
+        self.call("drop_partition", database, table, values, False)
 
     def call(self, request: str, *arguments: Any, again: bool = True) -> Any:
         """The response to a request.
@@ -114,7 +152,7 @@ class MetastoreClient:
                 raise lost
             retry.again(lost)
 
-    def call_first(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> Any:
+    def _first(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> Any:
         """The response to the first of these requests that the metastore knows: Hive's versions differ. None may change
         anything."""
         for request, arguments in requests[:-1]:
@@ -168,19 +206,6 @@ class MetastoreClient:
             if self._connection[0] == os.getpid():
                 self._connection[2].close()
             self._connection = None
-
-
-def user_name() -> str:
-    """The user of requests, the owner of what they make: HADOOP_USER_NAME, or the user of this process."""
-    try:
-        return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
-        return str(os.getuid())
-
-
-def host_name() -> str:
-    """The name of this machine, for the list of locks."""
-    return socket.gethostname()
 
 
 def _is_answer(error: Exception) -> bool:

@@ -1,0 +1,119 @@
+"""What commits and changes of columns do in a Hive catalog: they hold the lock, and the metastore gets to know them.
+
+(Source: Java Paimon 1.4, classes HiveCatalog and AddPartitionCommitCallback.)
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+
+from paimon_pyds.base.arrays import pc
+from paimon_pyds.base.retry import Pauses, Retry
+from paimon_pyds.catalog.hive.client import MetastoreClient
+from paimon_pyds.catalog.hive.lock import lock_of
+from paimon_pyds.catalog.hive.metastore import MISSING, ChangedEntryError, Metastore, MetastoreError
+from paimon_pyds.catalog.hive.table import is_partitioned, location_of, new_partitions, update_table
+from paimon_pyds.catalog.identifier import Identifier
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher, logging_errors
+from paimon_pyds.errors import PaimonError
+from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.paths import MAIN_BRANCH, names_of_partitions, partition_directories
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+
+_PAUSES = Pauses(0.05, 1.0, jitter=0.5)
+_TRIES = 10
+"""Of changing an entry that others change, too."""
+
+
+class HivePublisher(FileSystemPublisher):
+    """The `SnapshotPublisher` of the file system, which holds the table's lock meanwhile, and gives the metastore
+    new columns and partitions.
+
+    ``identifier``: the table's. ``locks``: what has its lock; None where commits hold none.
+    """
+
+    def __init__(self, client: Metastore, identifier: Identifier, *, locks: MetastoreClient | None) -> None:
+        self._client, self._locks = client, locks
+        self._identifier = Identifier(identifier.database, identifier.table)
+        self._name = (identifier.database, identifier.table)
+
+    def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+        schema = store.schema(snapshot.schema_id)
+        partitioned = is_partitioned(schema)
+        with self._held(store):
+            done = super().publish(store, snapshot, latest)
+        if done and partitioned:
+            with logging_errors(store):  # the commit stands
+                self._update_partitions(store, snapshot, schema)
+        return done
+
+    def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
+        """See `SnapshotPublisher`. None when another was faster: the caller finds out.
+
+        The metastore gets it first: it may refuse, as it does where columns change their places and types, and then
+        nothing is changed. Java writes the schema first, and removes it again, when somebody may have used it.
+        """
+        is_partitioned(new)
+        with self._held(store):
+            if store.branch != MAIN_BRANCH:
+                return new if store.try_create_schema(new) else None
+            self._update_columns(store, old, new)
+            try:
+                if store.try_create_schema(new):
+                    return new
+            except BaseException:
+                with suppress(PaimonError, OSError):
+                    self._update_columns(store, new, store.latest_schema())
+                raise
+            self._update_columns(store, new, store.latest_schema())
+            return None
+
+    def _held(self, store: TableStore) -> AbstractContextManager[object]:
+        """A context that holds the lock of the store's branch, whose name is its own, as in Java."""
+        return (
+            nullcontext()
+            if self._locks is None
+            else lock_of(self._locks, replace(self._identifier, branch=store.branch)).held()
+        )
+
+    def _update_columns(self, store: TableStore, old: TableSchema, new: TableSchema) -> None:
+        """Give the metastore the columns and options of a schema, over what it has otherwise of the table."""
+
+        def update() -> None:
+            table = self._client.table(*self._name)
+            update_table(self._client, table, old, new, location_of(self._client.settings, table) or store.root)
+            unchanged = table.parameters.get("DO_NOT_UPDATE_STATS", "false").lower() == "true"
+            properties = {"CASCADE": "true", "DO_NOT_UPDATE_STATS": str(unchanged).lower()}
+            self._client.alter_table(*self._name, table, properties)
+
+        Retry(_PAUSES, attempts=_TRIES).call(update, ChangedEntryError)
+
+    def _update_partitions(self, store: TableStore, snapshot: Snapshot, schema: TableSchema) -> None:
+        """Name the partitions that got rows in the metastore, and no more those whose last rows went."""
+        reader = ManifestReader(store)
+        entries = reader.entries(reader.delta(snapshot), ("kind", "partition"))
+        added, removed = (
+            set(entries.filter(pc.equal(entries["kind"], kind))["partition"].to_pylist())
+            for kind in (FileKind.ADD, FileKind.DELETE)
+        )
+        if added:
+            settings, table = self._client.settings, self._client.table(*self._name)
+            rows = sorted(added)
+            named = zip(names_of_partitions(schema, rows), partition_directories(schema, rows), strict=True)
+            parts = new_partitions(settings, table, location_of(settings, table) or store.root, named)
+            self._client.add_partitions(*self._name, parts)
+        if removed - added and snapshot.commit_kind is CommitKind.OVERWRITE:
+            for branch in {MAIN_BRANCH, *store.branches()}:
+                other = store.for_branch(branch)
+                live = ManifestReader(other).live_files(other.latest_snapshot(), ("partition",))
+                removed -= set(pc.unique(live["partition"]).to_pylist())
+            for names in names_of_partitions(schema, sorted(removed)):
+                try:
+                    self._client.drop_partition(*self._name, list(names.values()))
+                except MetastoreError as error:
+                    if error.kind not in MISSING:
+                        raise
