@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -148,13 +148,14 @@ class PaimonStreamReader(DataSourceStreamReader, compat.available_now()):  # typ
         found = self._stream.start()
         if self._target is not None and found.reads_state:  # committed after the run had begun
             self._target = max(self._target, found.start)
-        self._confirm(found)
+        self._store_progress(lambda: self._stream.confirm(found))
         return found
 
     def _end(self, position: StreamPosition, limits: Limits) -> StreamPosition:
         now = time.monotonic()
         if self._idle is not None and self._idle[0] == position and now < self._idle[1] + POLL_SECONDS:
             return position
+        self._store_progress(self._stream.refresh_consumer)
         newest = None
         if self._target is not None:
             newest = _after(position, self._target)
@@ -230,13 +231,12 @@ class PaimonStreamReader(DataSourceStreamReader, compat.available_now()):  # typ
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Store the progress of the consumer, if the options name one."""
-        self._confirm(end)
+        self._store_progress(lambda: self._stream.confirm(StreamPosition.from_json(end)))
 
-    def _confirm(self, position: StreamPosition | Mapping[str, Any]) -> None:
+    def _store_progress(self, store: Callable[[], None]) -> None:
         """A failure is no reason to end the query: the consumer is behind then, and snapshots stay longer."""
         try:
-            at = position if isinstance(position, StreamPosition) else StreamPosition.from_json(position)
-            self._stream.confirm(at)
+            store()
         except Exception as error:  # noqa: BLE001 - whatever it is
             _log.warning("the consumer's progress was not stored: %s", error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -215,6 +216,15 @@ def test_a_consumer_follows_what_spark_has_committed(table: pp.Table, mode: str)
     anew = Engine(readers(table.path, consumer_id="job"), old=not HAS_LIMITS)
     anew.run()
     assert anew.rows() == numbers(3)
+
+
+def test_a_consumer_does_not_grow_old_in_runs_without_news(table: pp.Table) -> None:
+    engine = Engine(readers(table.path, consumer_id="job", consumer__expiration_time="1 d"), old=not HAS_LIMITS)
+    engine.run()
+    file = Path(table.path, "consumer", "consumer-job.retained")
+    os.utime(file, (0, 0))
+    engine.run()
+    assert file.stat().st_mtime > 0
 
 
 def test_filter_columns_and_kinds(tmp_path: Path) -> None:

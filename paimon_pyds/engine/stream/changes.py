@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -22,13 +23,17 @@ from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit, place_of
 from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError
-from paimon_pyds.metadata.consumers import consumer_others, retaining_consumer, write_consumer
+from paimon_pyds.metadata.consumers import consumer_others, consumer_position, retaining_consumer, write_consumer
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const, Predicate
+
+_REFRESH_SECONDS = 3600.0
+"""Age at which stored progress is written again: one small file in an hour. A shorter ``consumer.expiration-time`` is
+divided by four, so that a write or two may fail."""
 
 
 class ChangeStream:
@@ -99,6 +104,7 @@ class ChangeStream:
         self._moved_at: float | None = None
         self._retained = 0
         """The snapshot that the second consumer keeps, if this process stored it."""
+        self._refresh_at = 0.0
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -360,7 +366,28 @@ class ChangeStream:
         if not position.reads_state:
             write_consumer(self._store, consumer, position.next, consumer_others(self._store, consumer))
 
+    def refresh_consumer(self) -> None:
+        """Write the consumer's progress again if that was not done for some time: ``consumer.expiration-time`` removes
+        consumers by the age of their files, and a stream without news is not gone. To be called at each look.
+
+        (Source: Java Paimon's Flink reader, which writes its consumer at each checkpoint.)
+        """
+        consumer, now = self._option("consumer-id"), time.monotonic()
+        if consumer is None or now < self._refresh_at:
+            return
+        expiration = self._option("consumer.expiration-time")
+        self._refresh_at = now + min(_REFRESH_SECONDS, float("inf") if expiration is None else expiration / 4000)
+        for name in (consumer, retaining_consumer(consumer)):
+            with suppress(FileNotFoundError):
+                position = consumer_position(self._store, name)
+                write_consumer(self._store, name, position, consumer_others(self._store, name))
+
     # ------------------------------------------------------------------------------------ helpers
+
+    @property
+    def _refresh_seconds(self) -> float:
+        expiration = self._option("consumer.expiration-time")
+        return _REFRESH_SECONDS if expiration is None else min(_REFRESH_SECONDS, expiration / 1000 / 4)
 
     def _begin(self) -> None:
         self._store = self._history.store = self._store.again()

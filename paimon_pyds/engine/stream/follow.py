@@ -205,6 +205,7 @@ class Follow:
             if self._given is not None:
                 self._confirm(self._given)
                 self._given = None
+            self._stream.refresh_consumer()
             while True:
                 if self._step is None and not self._begin_step():
                     return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import os
 import threading
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,24 @@ def test_a_consumer_is_where_it_goes_on(table: pp.Table, mode: str) -> None:
     assert table.maintenance.consumers() == {"job": 3, "job.retained": 2}
     assert _rows(table.follow(consumer_id="job", until="latest")) == [(3, 2), (3, 12)]
     assert table.maintenance.consumers() == {"job": 4, "job.retained": 3}
+
+
+def test_a_consumer_without_news_does_not_grow_old(table: pp.Table) -> None:
+    follow = table.follow(from_=3, consumer_id="job", options={"consumer.expiration-time": "4 ms"})
+    assert _rows(islice(follow, 1)) == [(3, 2), (3, 12)]
+    assert follow.try_next() is None
+    files = [Path(table.path, "consumer", f"consumer-{name}") for name in ("job", "job.retained")]
+    for _ in range(2):
+        for file in files:
+            os.utime(file, (0, 0))
+        time.sleep(0.002)
+        assert follow.try_next() is None
+        assert all(file.stat().st_mtime > 0 for file in files)
+    assert table.maintenance.consumers() == {"job": 4, "job.retained": 3}
+    table.maintenance.clear_consumers()
+    time.sleep(0.002)
+    assert follow.try_next() is None
+    assert table.maintenance.consumers() == {}, "one that was removed by hand stays away until there is progress"
 
 
 def test_kinds_are_beside_rows_where_wanted(tmp_path: Path) -> None:
