@@ -131,7 +131,8 @@ class Catalog:
             catalog._backend = HiveBackend(given)
         else:
             text = f"catalogs of the kind {kind!r:.40} are not supported"
-            raise UnsupportedError(text, hint="filesystem, jdbc, hive and rest are", feature="other-catalogs")
+            hint = "filesystem, jdbc, hive and rest are; AWS Glue is one of hive, by the option metastore.client.class"
+            raise UnsupportedError(text, hint=hint, feature="other-catalogs")
         catalog._options = RedactedDict({"metastore": kind, **given})
         return catalog
 

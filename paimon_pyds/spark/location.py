@@ -10,6 +10,7 @@ OF_CATALOGS = (
     "catalog", "metastore", "uri", "token", "token.provider", "catalog-key", "lock.enabled", "lock-acquire-timeout",
     "lock-check-max-sleep", "prefix", "data-token.enabled", "hive-conf-dir",
     "location-in-properties", "table.type", "sync-all-properties", "format-table.enabled", "metastore.client.class",
+    "aws.region", "aws.glue.endpoint",
 )  # fmt: skip
 CATALOG_PREFIXES = ("dlf.", "header.", "jdbc.", "table-default.", "hive.metastore.")
 STORAGE_PREFIXES = (

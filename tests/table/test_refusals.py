@@ -191,7 +191,7 @@ CASES = [
       (("read", _read), ("write", _append))),
     *(Case("other-catalogs", cell, lambda path: path, lambda path, options=options: pp.Catalog.open(options), hint)
       for cell in ("read", "write") for options, hint in (
-        ({"metastore": "glue"}, "filesystem"),
+        ({"metastore": "glue"}, "metastore.client.class"),
         ({"metastore": "hive", "uri": "thrift://h", "warehouse": "/w", "metastore.client.class": "X"}, "paths"),
         ({"metastore": "jdbc", "uri": "jdbc:oracle:thin:@h", "warehouse": "/w"}, "paths"))),
     *(Case("hive-security", cell, lambda path: path, lambda path, setting=setting: pp.Catalog.open(
@@ -203,6 +203,7 @@ CASES = [
 
 ELSEWHERE = {
     ("hive", "write"): "catalog/test_hive",
+    ("glue", "write"): "catalog/test_glue",
     ("extra-metadata", "write"): "metadata/test_manifest_codec",
     ("mosaic-files", "read"): "format/test_mosaic",
     ("row-files", "read"): "format/row/test_row_format",

@@ -62,10 +62,16 @@ class HiveBackend:
         self._io, self.warehouse = open_file_io(given, self._storage)
         self._root = f"file:{self.warehouse}" if scheme_of(self.warehouse) == "file" else given.rstrip("/")
         locked = self._settings.lock
-        client = MetastoreClient(self._settings)
-        self._client: Metastore = client
-        locks = scheme_of(self.warehouse) not in _NO_OBJECT_STORES if locked is None else locked
-        self._locks = client if locks else None
+        self._client: Metastore
+        self._locks: MetastoreClient | None = None
+        if self._settings.glue is not None:
+            from paimon_pyds.catalog.hive.glue import GlueClient
+
+            self._client = GlueClient(self._settings)
+            return
+        self._client = client = MetastoreClient(self._settings)
+        if scheme_of(self.warehouse) not in _NO_OBJECT_STORES if locked is None else locked:
+            self._locks = client
 
     # ---------------------------------------------------------------------------------------------------- databases
 
@@ -94,15 +100,17 @@ class HiveBackend:
         if name == DEFAULT_DATABASE:
             raise OptionError("the database default can't be dropped", hint="drop its tables instead")
         found = self._existing_database(name)
-        foreign = [
-            table.tableName for table in self._client.tables(name) if table.tableType != VIEW and not self._shows(table)
-        ]
+        tables = [table for table in self._client.tables(name) if table.tableType != VIEW]
+        foreign = [table.tableName for table in tables if not self._shows(table)]
         if foreign:
             raise OptionError(
                 f"database {name} has tables of other kinds than Paimon's, such as {min(foreign)}",
                 hint="drop them by Hive first",
             )
-        if self._settings.in_properties:
+        if not self._client.removes_files:  # others in the directory stay
+            for table in tables:
+                self.drop_table(Identifier(name, table.tableName))
+        elif self._settings.in_properties:
             io, path = self._at(self._place_of(name, found))
             io.delete_tree(path)
         try:

@@ -13,18 +13,23 @@ from xml.etree import ElementTree
 
 from paimon_pyds.base.options.option import Kind, parse_duration_ms, parse_value
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.secrets import redact
+from paimon_pyds.base.secrets import RedactedDict, redact
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
+from paimon_pyds.storage import options_of_store
 
+REGION, ENDPOINT, CATALOG_ID = "aws.region", "aws.glue.endpoint", "hive.metastore.glue.catalogid"
+"""Options for AWS Glue, by the names of its client for Java."""
+_SEPARATOR = "aws.glue.catalog.separator"
 NAMES = (
     "metastore", "warehouse", "uri", "hive-conf-dir", "hadoop-conf-dir", "location-in-properties", "table.type",
     "sync-all-properties", "format-table.enabled", "lock.enabled", "lock-acquire-timeout", "lock-check-max-sleep",
     "lock.type", "metastore.client.class", "client-pool-size", "client-pool-cache.eviction-interval-ms",
-    "client-pool-cache.keys", "case-sensitive",
+    "client-pool-cache.keys", "case-sensitive", REGION, ENDPOINT, _SEPARATOR,
 )  # fmt: skip
 """The options of a Hive catalog, besides those of Hive itself (``hive.…``) and of the storage."""
 PREFIXES = ("hive.",)
 _HADOOP = "hadoop-conf-dir"
+_GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSCatalogMetastoreClient"
 _PLAIN_CLIENT = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _DEFAULT_PORT = 9083
 _LARGEST_FILE = 8 << 20
@@ -46,7 +51,8 @@ class HiveSettings:
 
     ``addresses``: hosts and ports of the metastore. ``lock``: None where the default decides, which depends on the
     warehouse. ``waits``: seconds for which a lock is waited for, and between two looks at most. ``timeout``: seconds
-    for which a response is waited for. ``sends_user``: whether the metastore gets the name of the user.
+    for which a response is waited for. ``sends_user``: whether the metastore gets the name of the user. ``glue``:
+    options for AWS Glue in place of a metastore, those of S3 included; None for a metastore.
     """
 
     addresses: tuple[tuple[str, int], ...]
@@ -62,6 +68,7 @@ class HiveSettings:
     sends_user: bool
     framed: bool
     compact: bool
+    glue: Mapping[str, str] | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> HiveSettings:
@@ -70,6 +77,7 @@ class HiveSettings:
         if options.get("uri"):
             found["hive.metastore.uris"] = options["uri"]
         _check(found)
+        of_glue = found.get("metastore.client.class") == _GLUE_CLIENT
 
         def flag(name: str, default: str) -> bool:
             return bool(parse_value(name, Kind.BOOLEAN, found.get(name, default)))
@@ -80,19 +88,20 @@ class HiveSettings:
         waits = (("lock-acquire-timeout", "8 min"), ("lock-check-max-sleep", "8 s"))
         timeout, longest = (parse_duration_ms(found.get(name, text), name) / 1000 for name, text in waits)
         return cls(
-            addresses=_addresses(found.get("hive.metastore.uris", "")),
+            addresses=() if of_glue else _addresses(found.get("hive.metastore.uris", "")),
             warehouse=_warehouse(options, found),
             in_properties=flag("location-in-properties", "false"),
             external=kind == "external",
             all_properties=flag("sync-all-properties", "true"),
             format_tables=flag("format-table.enabled", "true"),
-            lock=flag("lock.enabled", "") if "lock.enabled" in found else None,
+            lock=flag("lock.enabled", "") if "lock.enabled" in found else False if of_glue else None,
             waits=(timeout, longest),
             timeout=_seconds("hive.metastore.client.socket.timeout", found, "600s"),
             batch=max(1, int(parse_value("", Kind.INT, found.get("hive.metastore.batch.retrieve.max", "300")))),
             sends_user=flag("hive.metastore.execute.setugi", "true"),
             framed=flag("hive.metastore.thrift.framed.transport.enabled", "false"),
             compact=flag("hive.metastore.thrift.compact.protocol.enabled", "false"),
+            glue=_of_glue(options, found) if of_glue else None,
         )
 
 
@@ -141,6 +150,8 @@ def _properties(path: str, *, wanted: bool) -> dict[str, str]:
 def _check(found: Mapping[str, str]) -> None:
     """Raise UnsupportedError for what is refused by name."""
     client = found.get("metastore.client.class", _PLAIN_CLIENT)
+    if client == _GLUE_CLIENT:
+        return
     if client != _PLAIN_CLIENT:
         raise UnsupportedError(
             f"metastore.client.class={client:.200} is a class of Java",
@@ -157,6 +168,24 @@ def _check(found: Mapping[str, str]) -> None:
                 hint="open the tables by their paths, or by a metastore that takes plain Thrift",
                 feature="hive-security",
             )
+
+
+def _of_glue(options: Mapping[str, str], found: Mapping[str, str]) -> Mapping[str, str]:
+    """What a client of AWS Glue goes by. Raises UnsupportedError: what is refused by name."""
+    if parse_value("lock.enabled", Kind.BOOLEAN, found.get("lock.enabled", "false")):
+        raise UnsupportedError(
+            "AWS Glue has no locks, which lock.enabled wants",
+            hint="set lock.enabled=false, for jobs of Java, too: they fail otherwise where the warehouse is in S3",
+            feature="glue",
+        )
+    if found.get(_SEPARATOR):
+        raise UnsupportedError(
+            f"{_SEPARATOR}, for names with the catalog's in them, is not supported",
+            hint=f"open a catalog for each: {CATALOG_ID}",
+            feature="glue",
+        )
+    own = {name: found[name] for name in (REGION, ENDPOINT, CATALOG_ID) if name in found}
+    return RedactedDict({**options_of_store("s3://glue", storage_options(options)), **own})
 
 
 def _addresses(uris: str) -> tuple[tuple[str, int], ...]:

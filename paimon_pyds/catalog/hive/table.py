@@ -30,6 +30,7 @@ _ALWAYS_KEPT = ("partition.expiration-time", "data-file.path-directory")
 _FIELD_DELIMITER = "field.delim"
 _HIVES_DELIMITER = "\x01"
 _EXTERNAL = "EXTERNAL_TABLE"
+_LONGEST_COMMENT = 255
 _TAGS = "metastore.tag-to-partition"
 
 
@@ -137,18 +138,27 @@ def _describe(client: Metastore, table: Any, schema: TableSchema) -> None:
     has_instants = any(holds_instant(field.type) for field in schema.fields)
     instants = has_instants and client.knows_instants()
 
-    def column(field: DataField) -> Any:
-        name = hive_type(field.type, instants=instants)
-        return hive.FieldSchema(name=field.name, type=name, comment=field.description)
+    def column(field: DataField, comment: str | None) -> Any:
+        return hive.FieldSchema(name=field.name, type=hive_type(field.type, instants=instants), comment=comment)
 
     if partitioned:
         by_name = {field.name: field for field in schema.fields}
-        table.partitionKeys = [column(by_name[name]) for name in schema.partition_keys]
-    table.sd.cols = [column(f) for f in schema.fields if not (partitioned and f.name in schema.partition_keys)]
+        keys = (by_name[name] for name in schema.partition_keys)
+        table.partitionKeys = [column(field, field.description) for field in keys]
+    own = (field for field in schema.fields if not (partitioned and field.name in schema.partition_keys))
+    table.sd.cols = [column(field, short_comment(field.description)) for field in own]
     if schema.comment is not None:
         table.parameters["comment"] = schema.comment
     else:
         table.parameters.pop("comment", None)
+
+
+def short_comment(comment: str | None) -> str | None:
+    """The comment of a column as metastores take it: one line, of 255 characters at most, as Java Paimon 2.1 has it."""
+    if comment is None:
+        return None
+    line = comment.replace("\n", " ").replace("\r", " ")
+    return line if len(line) <= _LONGEST_COMMENT else f"{line[: _LONGEST_COMMENT - 3]}..."
 
 
 def is_partitioned(schema: TableSchema) -> bool:
