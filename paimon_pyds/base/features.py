@@ -133,8 +133,8 @@ FEATURES = (
             "set, or columns were added or renamed, until `compact(full=True)`. ORC files with vectors are not read by "
             "Java 2.1", "1.4"),
     Feature("shared-maps", "MAP columns whose keys many rows share (`map.storage-layout=shared-shredding`)",
-            "yes, in Parquet and ORC", "yes, in Parquet files, if keys are texts and values have no VARIANT; else "
-            "as plain MAP columns", "2.0"),
+            "yes, in Parquet and ORC", "yes, in Parquet files, if keys are texts, at most 4 MiB of different ones "
+            "where a file begins, and values have no VARIANT; else as plain MAP columns", "2.0"),
     Feature("unknown-types", "columns of types that later versions add (GEOMETRY)",
             "refused by name; the other columns are read",
             "refused; what writes no data file works: altering, deleting by deletion vectors, dropping partitions, "

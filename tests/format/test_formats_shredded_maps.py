@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.engine.write import rolling
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
-from paimon_pyds.format.parquet import writer
+from paimon_pyds.format.parquet import shared_map_writer, writer
 from support.data_files import fields_of, read_file
 from support.effort import LONG
 from support.peers import Pypaimon, Rust
@@ -260,6 +261,30 @@ def test_random_maps_are_the_same_again(
         shown = pq.read_schema(path).field("m").metadata
         assert int(shown[f"{_PREFIX}num-columns".encode()]) <= most
         assert shown[f"{_PREFIX}max-row-width".encode()] is not None
+
+
+def test_keys_that_are_too_many_for_a_footer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that begin with many are plain; those that get many end."""
+    monkeypatch.setattr(shared_map_writer, "FEW_KEY_BYTES", 1_000)
+    monkeypatch.setattr(writer, "MOST_NEW_KEY_BYTES", 2_000)
+    monkeypatch.setattr(rolling, "MOST_UNCHECKED", 1_000)
+    table, keys = _table(tmp_path / "t"), ["a", "b"] * 500 + [f"k{i}" for i in range(1000)] + ["c"] * 500
+    rows = pa.Table.from_pylist([{"id": at, "m": [(key, 1)]} for at, key in enumerate(keys)], table.arrow_schema)
+    with monkeypatched_groups(200):
+        table.append(rows)
+        table.append(rows.slice(1000, 1000))
+    found = table.to_arrow()
+    assert sorted((row["id"], *row["m"]) for row in found.to_pylist()) == sorted(
+        (at, (key, 1)) for at, key in [*enumerate(keys), *[(at, keys[at]) for at in range(1000, 2000)]]
+    )
+    fields = [pq.read_schema(path).field("m") for path in Path(table.path).rglob("*.parquet")]
+    shared = [field.metadata for field in fields if pa.types.is_struct(field.type)]
+    assert 1 == len(shared) < len(fields)
+    assert max(int(each[f"{_PREFIX}field-dict-original-size".encode()]) for each in shared) < 4_000
+    monkeypatch.setattr(shared_map_writer, "MOST_KEY_BYTES", 1_000)
+    monkeypatch.setattr(shared_map_writer, "FEW_KEY_BYTES", 10**6)
+    with pytest.raises(UnsupportedError, match=r"fields\.m\.map\.storage-layout"):
+        table.append(rows)
 
 
 @contextmanager

@@ -34,6 +34,8 @@ _QUEUE_DEPTH = 4
 """Batches that may wait for a thread: bounds memory when one is slower than the other."""
 _SIZE_CHECKS = 8
 """How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
+MOST_UNCHECKED = 32 << 20
+"""Uncompressed bytes between two such looks, at most: a file may be full for other reasons."""
 _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
 _SMALL_INDEX_BYTES = 256 << 10
@@ -136,7 +138,7 @@ class RollingWriter:
         """Append rows, starting new files as the target size or row count is reached."""
         start, size = 0, batch.nbytes
         # Rows between two checks of the file's size: few enough that a file exceeds the target by a small part only.
-        step = max(1, int(batch.num_rows * self._target_size / _SIZE_CHECKS / max(1, size)))
+        step = max(1, int(batch.num_rows * _unchecked(self._target_size) / max(1, size)))
         while start < batch.num_rows:
             if self._open is None:
                 self._open = self._start()
@@ -187,6 +189,11 @@ class RollingWriter:
         return _OpenFile(context, path, writer, self._threads, self._collector())
 
 
+def _unchecked(target: int) -> float:
+    """Uncompressed bytes between two looks at the size of a file that is to have ``target`` bytes."""
+    return min(target / _SIZE_CHECKS, MOST_UNCHECKED)
+
+
 class _OpenFile:
     def __init__(
         self,
@@ -213,7 +220,7 @@ class _OpenFile:
 
     def reached(self, target: int) -> bool:
         """Whether the file is as large as ``target`` bytes. Waits for the encoder now and then, to know."""
-        if self._unchecked < target / _SIZE_CHECKS:
+        if self._unchecked < _unchecked(target):
             return False
         self._encode.drain()
         self._unchecked = 0

@@ -3,6 +3,9 @@
 `paimon_pyds.format.shared_maps` says how such a column is stored. A key has the same column in all rows of a file; keys
 that came later, or are rare, are in the overflow. (Java: class MapSharedShreddingRowConverter, which moves keys between
 columns; readers go by what each row names.)
+
+The footer has all keys of the file. Where they are too many for that the column is stored as a plain MAP, or the next
+rows go to another file: readers refuse long footers (pyarrow: 100 MB of texts; pypaimon-rust: 16 MiB of keys).
 """
 
 from __future__ import annotations
@@ -19,13 +22,17 @@ from paimon_pyds.base.arrays import Int64s, array, from_numpy, one_array, pc, to
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, Kind, MapType, RowType, arrow_type
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.format import has_kind
 from paimon_pyds.format.batches import list_window
 from paimon_pyds.format.shared_maps import LAYOUT, MAPPING, OVERFLOW, PREFIX, SHARED
 
 _COLUMNS_PER_ENTRY = 8
 """Columns for each entry that a row has on average, at most: that many times the memory of the values is taken."""
+FEW_KEY_BYTES, MOST_KEY_BYTES = 4 << 20, 48 << 20
+"""Bytes of keys in the footer: up to the first number a file may begin with them, and takes further rows."""
+_NUMBER_BYTES = 12
+"""Of a key's number and the signs around it."""
 _INT = AtomicType(Kind.INT)
 
 
@@ -58,11 +65,28 @@ class SharedMapPlan:
 
     def __init__(self, fields: Sequence[DataField], most: Mapping[str, int], first_rows: pa.Table) -> None:
         self._fields = fields
-        self._columns = {
-            each.name: _Keys.of(each, one_array(first_rows.column(each.name)), most[each.name])
-            for each in fields
-            if each.name in most
-        }
+        self._columns = dict[str, _Keys]()
+        for each in fields:
+            found = _Keys.of(each, first_rows.column(each.name), most[each.name]) if each.name in most else None
+            if found is not None:
+                self._columns[each.name] = found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all columns are stored plain."""
+        return not self._columns
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the file has so many keys that further rows should be in another one."""
+        return any(keys.size > FEW_KEY_BYTES for keys in self._columns.values())
+
+    def new_key_bytes(self, rows: pa.RecordBatch) -> int:
+        """The bytes that rows, which are not applied yet, add to the footer."""
+        return sum(
+            _size(keys.new(list_window(maps, maps.keys).unique()))
+            for maps, keys in ((rows.column(name), keys) for name, keys in self._columns.items())
+        )
 
     @property
     def stored(self) -> list[DataField]:
@@ -73,7 +97,7 @@ class SharedMapPlan:
         ]
 
     def apply(self, rows: pa.Table) -> pa.Table:
-        """Rows as the file has them. Raises SchemaError: a key is NULL."""
+        """Rows as the file has them. Raises SchemaError: a key is NULL; UnsupportedError: keys are too many."""
         columns = [
             self._columns[each.name].taken_apart(one_array(column)) if each.name in self._columns else column
             for each, column in zip(self._fields, rows.columns, strict=True)
@@ -99,6 +123,7 @@ class _Keys:
         source: the column of the table.
         columns: how many columns hold values: those of the keys with a lower number.
         numbers: of the keys.
+        size: bytes of the keys in the footer.
         outside: the numbers of keys that were in the overflow.
         widest: entries of a row, at most.
     """
@@ -106,20 +131,24 @@ class _Keys:
     source: DataField
     columns: int
     numbers: dict[str, int]
+    size: int
     outside: set[int] = field(default_factory=set)
     widest: int = 0
 
     @classmethod
-    def of(cls, column: DataField, first: pa.MapArray, most: int) -> _Keys:
-        """Those of the first rows of a file, the most frequent first."""
-        live = first.drop_null()
+    def of(cls, column: DataField, first: pa.ChunkedArray, most: int) -> _Keys | None:
+        """Those of the first rows of a file, the most frequent first. None where they are too many."""
+        live = one_array(first).drop_null()
         counted = pc.value_counts(list_window(live, live.keys).drop_null())
         keys, counts = counted.field(0), to_numpy(counted.field(1))
+        if (size := _size(keys)) > FEW_KEY_BYTES:
+            return None
         order = np.argsort(-counts, kind="stable")
         entries = int(counts.sum())
         average = -(-entries * _COLUMNS_PER_ENTRY // max(1, len(live)))
         names = keys.take(from_numpy(order)).to_pylist()
-        return cls(column, max(1, min(most, len(keys), average)), {name: number for number, name in enumerate(names)})
+        numbers = {name: number for number, name in enumerate(names)}
+        return cls(column, max(1, min(most, len(keys), average)), numbers, size)
 
     @property
     def _type(self) -> MapType:
@@ -175,8 +204,18 @@ class _Keys:
             return stored
         return stored.take(array(np.cumsum(valid) - 1, mask=~valid))
 
+    def new(self, keys: pa.StringArray) -> pa.StringArray:
+        """Those of different keys that have no number yet."""
+        return array([key for key in keys.to_pylist() if key not in self.numbers], pa.string())
+
     def _numbered(self, keys: pa.StringArray) -> Int64s:
         coded = keys.dictionary_encode()
+        self.size += _size(self.new(coded.dictionary))
+        if self.size > MOST_KEY_BYTES:
+            raise UnsupportedError(
+                f"column {self.source.name!r}: a file would have more keys of MAPs than its footer can hold",
+                hint=f"unset fields.{self.source.name}.{LAYOUT}: the keys are too many to be shared",
+            )
         of_batch = [self.numbers.setdefault(name, len(self.numbers)) for name in coded.dictionary.to_pylist()]
         numbers: Int64s = np.array(of_batch, np.int64)[to_numpy(coded.indices)]
         return numbers
@@ -210,6 +249,11 @@ class _Keys:
         members.append(pa.Array.from_buffers(overflow, count, buffers, children=[pairs]))
         casted = [member.cast(each.type) for member, each in zip(members, type_, strict=True)]
         return pa.StructArray.from_arrays(casted, fields=list(type_))
+
+
+def _size(keys: pa.StringArray) -> int:
+    """Bytes of different keys in the footer, but for signs that JSON writes as several."""
+    return (pc.sum(pc.binary_length(keys)).as_py() or 0) + _NUMBER_BYTES * len(keys)
 
 
 def _last_of_each(rows: Int64s, numbers: Int64s) -> Int64s:

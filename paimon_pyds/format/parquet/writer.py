@@ -57,6 +57,10 @@ _SMALL_PART_ROWS = 1_024
 """Rows of a part, on average, below which parts are joined."""
 _MAX_ORDINAL = 32_767
 """Greatest ordinal of a row group: parquet-format stores it in 16 bits."""
+MOST_NEW_KEY_BYTES = 8 << 20
+"""Bytes of keys of MAPs that a row group gathers, at most, where the footer has each key once."""
+_FULL = 1 << 62
+"""A size above all targets, but for those of files that take all rows whatever they are."""
 _NULL_COUNT = 3
 """Field id of null_count in Statistics."""
 
@@ -81,6 +85,7 @@ class ParquetWriter:
         self._fields = fields
         self._shared_columns = shared_columns_of(fields, options)
         self._shared_maps: SharedMapPlan | None = None
+        self._key_bytes = 0
         self._settings: dict[str, Any] | None = None
         self._gathered = _Gathered(self._schema)
         self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
@@ -110,8 +115,16 @@ class ParquetWriter:
             part = batch.slice(start, max(1, min(GROUP_ROWS - self._gathered.rows, int(space))))
             start += part.num_rows
             self._gathered.add(part, int(part.num_rows * row_bytes))
-            if self._gathered.rows >= GROUP_ROWS or self._gathered.bytes + row_bytes > self._options.group_bytes:
+            full = self._gathered.rows >= GROUP_ROWS or self._gathered.bytes + row_bytes > self._options.group_bytes
+            if full or self._has_many_keys(part):
                 self._flush(last=False)
+
+    def _has_many_keys(self, part: pa.RecordBatch) -> bool:
+        """Whether the gathered rows, of which ``part`` are the last, may have many keys that are new to the file."""
+        if self._shared_maps is None:
+            return False
+        self._key_bytes += self._shared_maps.new_key_bytes(part)
+        return self._key_bytes > MOST_NEW_KEY_BYTES
 
     @property
     def bytes_encoded(self) -> int:
@@ -121,6 +134,8 @@ class ParquetWriter:
     def bytes_written(self) -> int:
         while self._encoding and self._encoding[0][0].done():
             self._take_oldest()
+        if self._shared_maps is not None and self._shared_maps.is_full:
+            return _FULL
         waiting = self._gathered.bytes + sum(raw for _, raw in self._encoding)
         ratio = self._stitcher.position / self._encoded_raw if self._encoded_raw else _FIRST_RATIO
         return self._stitcher.position + int(waiting * ratio)
@@ -151,7 +166,7 @@ class ParquetWriter:
 
     def _flush(self, *, last: bool) -> None:
         table, raw = self._gathered.table(), self._gathered.bytes
-        self._gathered = _Gathered(self._schema)
+        self._gathered, self._key_bytes = _Gathered(self._schema), 0
         if self._settings is None:
             self._settings = self._decide(table)
         if self._shared_maps is not None:
@@ -171,9 +186,11 @@ class ParquetWriter:
         if self._shared_columns:
             from paimon_pyds.format.parquet.shared_map_writer import SharedMapPlan  # few tables have such columns
 
-            maps = self._shared_maps = SharedMapPlan(fields, self._shared_columns, first_rows)
-            fields, first_rows = maps.stored, maps.apply(sample(first_rows))
-            self._set_stored(fields)
+            maps = SharedMapPlan(fields, self._shared_columns, first_rows)
+            if not maps.is_empty:
+                self._shared_maps = maps
+                fields, first_rows = maps.stored, maps.apply(sample(first_rows))
+                self._set_stored(fields)
         if self._shredding is not None:
             plan = self._shredding_plan = replace(self._shredding, fields=fields).plan(first_rows)
             self._set_stored(plan.stored)
