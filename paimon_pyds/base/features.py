@@ -85,8 +85,8 @@ FEATURES = (
     Feature("parquet-avro", "Parquet, Avro", "yes", "yes"),
     Feature("orc", "ORC", "yes; outside the years 1677 to 2262 nested timestamps, and those with nanoseconds, are "
             "refused", "yes; timestamps with a fraction in the last second before 1970 are refused"),
-    Feature("row-files", "`row` files (`file.format=row`)",
-            "yes; in tables with a primary key refused", "refused", "2.0"),
+    Feature("row-files", "`row` files (`file.format=row`)", "yes",
+            "yes. pypaimon-rust 0.4 reads other values from such tables with a primary key, its own too", "2.0"),
     Feature("mosaic-files", "Mosaic files (`file.format=mosaic`)",
             "with the package `paimon-mosaic` (the extra `mosaic`), whose native code may end the process at a damaged "
             "file; without it refused", "refused", "2.0"),
@@ -118,7 +118,7 @@ FEATURES = (
             "`table.alter`; all writes with `write.merge-schema` and its two options, which are those of Java's Spark "
             "connector. Java widens with loss, too"),
     Feature("time", "TIME", "in milliseconds", "fractions of a millisecond are an error: Paimon's files hold none"),
-    Feature("variant", "VARIANT columns, plain and shredded, in Parquet files", "yes",
+    Feature("variant", "VARIANT columns in Parquet files, plain and shredded, and in `row` files", "yes",
             "yes, [shredded](types.md#values-of-variant) as `variant.shreddingSchema` says or "
             "`variant.inferShreddingSchema` finds; parts of types that VARIANT has not are refused, and so are other "
             "file formats", "1.1; shredded 1.4"),

@@ -31,7 +31,7 @@ from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.keys.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.keys.bucket.key_buckets import KeyBuckets
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, KeyHashes, added_entries, increments_of
 from paimon_pyds.metadata.manifest import HASH, DataFile
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -151,6 +151,7 @@ class _Now:
             partition_fields=self.schema.partition_fields,
             options=without_secrets(self.schema.options),
             use_index=False,
+            leading=leading_columns(self.schema),
         )
         planned = planned_files(self.store, self.schema, entries)
         return Split.of(spec, [file._replace(run=None) for file in planned])

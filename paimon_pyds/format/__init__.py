@@ -70,6 +70,8 @@ class ReadHints:
         read_whole: bytes of a file up to which one request for all of it is better than requests for parts.
         most_bytes: bytes of a batch at most, about, where ``read_ahead`` is None.
         columns: all columns of the file, in its order, for formats whose files don't name them; None if not known.
+        repeats: names of the first of these, each with that of the column whose values it has once more; the file may
+            lack them all.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -78,6 +80,7 @@ class ReadHints:
     read_whole: int = WHOLE_FILE
     most_bytes: int = BATCH_BYTES
     columns: tuple[DataField, ...] | None = None
+    repeats: tuple[tuple[str, str], ...] = ()
 
     @property
     def batch_bytes(self) -> int:
@@ -105,6 +108,8 @@ class FormatTraits:
         timestamp_digits: digits of a second's fraction that timestamps may have.
         has_clocks: instants may be stored by the clocks of the writer's zone (`is_legacy`).
         holds_variant: columns may be of type VARIANT.
+        holds_vectors: VECTOR is not stored as the ARRAY of its elements.
+        names_columns: files say which columns they have.
         ignores_nan: bounds in manifests are those of the files' own statistics, which ignore NaN.
         magic: the bytes that every file begins with.
         group: what is read of a file at least.
@@ -122,6 +127,8 @@ class FormatTraits:
     timestamp_digits: int = 9
     has_clocks: bool = False
     holds_variant: bool = False
+    holds_vectors: bool = False
+    names_columns: bool = True
     ignores_nan: bool = False
     magic: bytes = b""
     group: str = "file"
@@ -146,6 +153,14 @@ TRAITS: Mapping[str, FormatTraits] = {
     ),
     "avro": FormatTraits(
         has_statistics=False, timestamp_digits=6, magic=b"Obj\x01", group="blocks", small_file=128 << 10
+    ),
+    "row": FormatTraits(
+        reads_windows=True,
+        has_statistics=False,
+        holds_variant=True,
+        holds_vectors=True,
+        names_columns=False,
+        group="blocks",
     ),
 }
 """By the names of formats."""
@@ -340,7 +355,7 @@ class FiltersRows(Protocol):
 
 
 class FileFormat:
-    """Parquet, ORC or Avro: found by name or by a file's suffix.
+    """A format: found by name or by a file's suffix.
 
     ``reader``: the class of its `FormatReader`, by its place in this package; it takes the arguments of `open_reader`.
     ``writer``: the class of its `FormatWriter`, which takes those of `open_writer`, and has a static method ``check``.
@@ -374,7 +389,7 @@ class FileFormat:
         if not self.traits.encodes_small:
             return None
         self._check_types(fields)
-        stored = _written(fields)
+        stored = self._stored(fields)
         encoder: SmallFileEncoder = _loaded(f"{self.name}.small_encoder.SmallFileEncoder")(stored, options)
         if stored is not fields:
             encoder = _loaded("vectors.VectorEncoder")(encoder, fields)
@@ -383,7 +398,7 @@ class FileFormat:
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""
         self._check_types(fields)
-        _loaded(self._writer).check(_written(fields), options)
+        _loaded(self._writer).check(self._stored(fields), options)
 
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
@@ -395,7 +410,7 @@ class FileFormat:
             UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
         """
         self._check_types(fields)
-        stored = _written(fields)
+        stored = self._stored(fields)
         writer: FormatWriter = _loaded(self._writer)(io, path, stored, options)
         if stored is not fields:
             writer = _loaded("vectors.VectorWriter")(writer, fields)
@@ -410,17 +425,16 @@ class FileFormat:
                 feature="variant",
             )
 
-
-def _written(fields: Sequence[DataField]) -> Sequence[DataField]:
-    """The columns as new files hold them. Raises UnsupportedError: a BLOB column."""
-    blob = next((column.name for column in fields if has_kind(column.type, Kind.BLOB)), None)
-    if blob is not None:
-        raise UnsupportedError(
-            f"column {blob}: columns of type BLOB are not written here",
-            hint="use Java Paimon or pypaimon",
-            feature="blob",
-        )
-    return stored_fields(fields)
+    def _stored(self, fields: Sequence[DataField]) -> Sequence[DataField]:
+        """The columns as new files hold them. Raises UnsupportedError: a BLOB column."""
+        blob = next((column.name for column in fields if has_kind(column.type, Kind.BLOB)), None)
+        if blob is not None:
+            raise UnsupportedError(
+                f"column {blob}: columns of type BLOB are not written here",
+                hint="use Java Paimon or pypaimon",
+                feature="blob",
+            )
+        return fields if self.traits.holds_vectors else stored_fields(fields)
 
 
 @cache
@@ -434,21 +448,20 @@ _FORMATS = {
     "parquet": FileFormat("parquet", "parquet.reader.ParquetReader", "parquet.writer.ParquetWriter"),
     "orc": FileFormat("orc", "orc.reader.OrcReader", "orc.writer.OrcWriter"),
     "avro": FileFormat("avro", "avro.reader.AvroReader", "avro.reader.AvroWriter"),
+    "row": FileFormat("row", "row.reader.RowReader", "row.writer.RowWriter"),
 }
 _ELSEWHERE = {
     "mosaic": "pypaimon, pypaimon-rust and Java Paimon 2 write",
     "vortex": "pypaimon with the extra vortex, and Java Paimon with paimon-vortex read",
     "lance": "pypaimon with the extra lance, and Java Paimon with paimon-lance read",
     **dict.fromkeys(("csv", "json", "text"), "Java Paimon and pypaimon-rust read"),
-    "row": "pypaimon, pypaimon-rust and Java Paimon 2 write",
 }
 """What reads data files of other formats, or writes those that are only read here."""
 _READ_ONLY = {
-    "row": FileFormat("row", "row.reader.RowReader", "row.reader.NoWriter"),
-    "mosaic": FileFormat("mosaic", "mosaic.MosaicReader", "row.reader.NoWriter"),
+    "mosaic": FileFormat("mosaic", "mosaic.MosaicReader", "plain_reader.NoWriter"),
 }
 _LINES = {
-    name: FileFormat(name, f"lines.{place}", "row.reader.NoWriter")
+    name: FileFormat(name, f"lines.{place}", "plain_reader.NoWriter")
     for name, place in (("csv", "csv.CsvReader"), ("json", "json.JsonReader"), ("text", "reader.TextReader"))
 }
 _SUFFIXES = {"txt": "text", "jsonl": "json"}
@@ -456,7 +469,7 @@ _PACKED = (".gz", ".bz2", ".zst")
 
 
 def by_name(name: str) -> FileFormat:
-    """The format of that name (option ``file.format``): parquet, orc or avro. Raises UnsupportedError: another name."""
+    """The format of that name (option ``file.format``). Raises UnsupportedError: none that is written here."""
     key = name.lower()
     found = _FORMATS.get(key)
     if found is None:

@@ -31,3 +31,7 @@ class PlainReader:
 
     def close(self) -> None:
         pass
+
+
+class NoWriter:
+    """In place of a `FormatWriter`, of formats that `by_name` gives nobody."""

@@ -23,7 +23,8 @@ ROW_ID = "_ROW_ID"
 ROW_ID_FIELDS = (METADATA_FIELDS[ROW_ID], METADATA_FIELDS["_SEQUENCE_NUMBER"])
 NAMES = tuple(field.name for field in ROW_ID_FIELDS)
 BY_POSITION, IN_FILE = -1, -2
-"""What parts for these columns have as their schema id: whether values follow from positions, or a file has them."""
+"""What parts for these columns have as their schema id: values follow from positions, or a file has them, whose own
+schema id is taken away from it."""
 
 
 def condition_fields(fields: Sequence[DataField], options: TableOptions) -> tuple[DataField, ...]:
@@ -51,8 +52,9 @@ def with_row_ids(
     """The files, each with a part for the row ids and sequence numbers of its rows."""
     for file in files:
         held = ROW_ID in (file.write_cols or ())
-        source = IN_FILE if held else BY_POSITION
-        ids = file._replace(schema_id=source, write_cols=NAMES, parts=(), deletion=None, index_path=None, bounds=None)
+        source = IN_FILE - file.schema_id if held else BY_POSITION
+        ids = file._replace(schema_id=source, write_cols=NAMES, file_cols=file.write_cols, parts=(), deletion=None)
+        ids = ids._replace(index_path=None, bounds=None)
         bounds = file.bounds
         own = file.parts
         if not own:

@@ -21,8 +21,7 @@ from paimon_pyds.base.arrays import to_numpy
 from paimon_pyds.base.cache import collection_paused
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.text import files_text, names_text, one_line, size_text
-from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema, walk_fields
-from paimon_pyds.base.types.nulls import wants_nulls_only
+from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema
 from paimon_pyds.errors import READ_AGAIN, expired_file
 from paimon_pyds.format import BATCH_BYTES, WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.evolution.joined_columns import JoinedColumns, joined_columns
@@ -497,6 +496,9 @@ class ReadSpec:
     """Bytes of a batch at most, about, where ``read_ahead`` is None."""
     references: BlobReferences | None = None
     """Of which columns the bytes are given in place of references to them."""
+    leading: tuple[tuple[DataField, int], ...] = ()
+    """In tables with a primary key, the columns that files have before those of their schema, each with the id of the
+    column whose values it has once more; -1 for none."""
 
     def __repr__(self) -> str:
         from paimon_pyds.sql.predicate.to_sql import to_sql  # no plan of a new process needs it
@@ -507,31 +509,34 @@ class ReadSpec:
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file needs besides its path and size."""
-        columns = self._columns_in(file) if file.path.endswith(".row") or self.of_directory else None
-        return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole, self.batch_bytes, columns)
+        columns: tuple[DataField, ...] | None = None
+        repeats: tuple[tuple[str, str], ...] = ()
+        if self.of_directory:
+            fields = self.schemas[file.schema_id]
+            columns = tuple(field for field in fields if field not in self.partition_fields)
+        elif file.path.endswith(".row"):
+            columns, repeats = self._columns_in(file)
+        return ReadHints(
+            self.options or {}, file.instants, self.read_ahead, self.read_whole, self.batch_bytes, columns, repeats
+        )
 
     @property
     def of_directory(self) -> bool:
         """Whether the table is a directory of files, without manifests: a format table."""
         return (self.options or {}).get("type") == "format-table"
 
-    def _columns_in(self, file: PlannedFile) -> tuple[DataField, ...] | None:
-        """All columns that a file has, in its order; None where that is not known."""
-        if file.run is not None:
-            return None
-        if self.of_directory:
-            return tuple(field for field in self.schemas[file.schema_id] if field not in self.partition_fields)
-        fields = self.schemas[file.schema_id]
-        if any(field.name == "_VALUE_KIND" for field in fields):  # where it stands among a key's columns is not known
-            return None
-        if any(map(wants_nulls_only, walk_fields(fields))):  # in place of VARIANT, of which the file has values
-            return None
+    def _columns_in(self, file: PlannedFile) -> tuple[tuple[DataField, ...] | None, tuple[tuple[str, str], ...]]:
+        """All columns that a file has, in its order, None where that is not known; and its `ReadHints.repeats`."""
+        first = tuple(field for field, _ in self.leading)
+        fields = tuple(field for field in self.schemas[file.schema_id] if field not in first)
         known = {field.name: field for field in fields} | dict(METADATA_FIELDS)
         held = file.write_cols if file.file_cols is None else file.file_cols
         names = [field.name for field in fields] if held is None else held
-        if set(names).issubset(METADATA_FIELDS) or not set(names).issubset(known):
-            return None
-        return tuple(known[name] for name in names)
+        if not set(names).issubset(known):
+            return None, ()
+        of_id = {field.id: field.name for field in fields}
+        repeats = tuple((field.name, of_id[id_]) for field, id_ in self.leading if id_ in of_id)
+        return (*first, *(known[name] for name in names)), repeats
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema; those of several under their joined

@@ -18,7 +18,7 @@ from support.data_files import FullDisk, fields_of, read_file, table_of
 from support.fixtures import DEV, requires_shared, table_fields, table_path
 from support.values import expected_lines, lines
 
-NAMES = ["avro", "orc", "parquet"]
+NAMES = ["avro", "orc", "parquet", "row"]
 
 
 @requires_shared

@@ -55,14 +55,18 @@ def _hashes_in_files(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
     from paimon_pyds import format as formats
     from paimon_pyds.base.selection import RowSelection
     from paimon_pyds.engine.scan.planned_files import planned_files
-    from paimon_pyds.format import ReadCounters, ReadHints
+    from paimon_pyds.format import ReadCounters
+    from paimon_pyds.keys.merge.key_values import leading_columns
+    from paimon_pyds.metadata.split import ReadSpec
 
     keys = [table.schema.field(name) for name in table.schema.trimmed_primary_keys]
     live = ManifestReader(table._store).live_files(table.snapshots.latest())
     found: dict[PartitionBucket, set[int]] = {}
     for file in planned_files(table._store, table.schema, live):
+        schemas = {file.schema_id: table._store.schema(file.schema_id).fields}
+        spec = ReadSpec(table._store.io, schemas, (), options=table.options, leading=leading_columns(table.schema))
         reader = formats.by_path(file.path).open_reader(
-            table._store.io, file.path, file.size, ReadCounters(), ReadHints(table.options, file.instants)
+            table._store.io, file.path, file.size, ReadCounters(), spec.hints(file)
         )
         for batch in reader.read(keys, RowSelection.ALL, 10_000):
             hashes = hash_rows(batch.columns, [key.type for key in keys]).tolist()

@@ -29,7 +29,7 @@ class EvolvingTable:
         fields = {"p": "INT", "id": "BIGINT", **self.types}
         self.by_partition = rng.random() < 0.3
         parts = ["p"] if self.by_partition else []
-        own = {"file.format": rng.choice(("parquet", "parquet", "orc", "avro"))}
+        own = {"file.format": rng.choice(("parquet", "parquet", "orc", "avro", "row"))}
         if rng.random() < 0.3:
             own |= {
                 "file-index.bitmap.columns": "n",

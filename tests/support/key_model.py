@@ -19,10 +19,12 @@ import paimon_pyds as pp
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_type, parse_type
 from paimon_pyds.engine.execution.live_files import live_of
-from paimon_pyds.format import ReadCounters, ReadHints, by_path
+from paimon_pyds.format import ReadCounters, by_path
 from paimon_pyds.keys.bucket import bucket_of
-from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, leading_columns
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.local import LocalFileIO
 from support.dynamic_buckets import indexed_buckets
 from support.engine_model import KIND, RETRACTS, SEQ, Row, compare, merged, rank
@@ -303,7 +305,9 @@ def physical(table: pp.Table, entry: Mapping[str, Any]) -> list[Row]:
     """The rows of a file as they lie in it."""
     path = str(next(Path(table.path).rglob(entry["file_name"])))
     fields = (*_NUMBERS, *table._store.schema(entry["schema_id"]).fields)
-    hints = ReadHints(table.options)
+    schemas = {entry["schema_id"]: fields}
+    spec = ReadSpec(LocalFileIO(), schemas, (), options=table.options, leading=leading_columns(table.schema))
+    hints = spec.hints(PlannedFile(path, entry["file_size"], 0, entry["schema_id"], PartitionBucket(b"", 0)))
     reader = by_path(path).open_reader(LocalFileIO(), path, entry["file_size"], ReadCounters(), hints)
     rows = [row for batch in reader.read(fields, RowSelection.ALL, 1000) for row in plain(batch)]
     reader.close()

@@ -18,7 +18,7 @@ from support.key_model import KINDS, Engine, KeyFile, KeyModel, Place
 from support.key_world import KeyWorld
 from support.oracle import Batch
 from support.table_model import Column
-from support.table_world import OWN, Pools
+from support.table_world import FORMATS, OWN, Pools
 from support.values import json_rows, lines
 
 _TYPES = Pools(
@@ -141,6 +141,7 @@ class TurnWorld(KeyWorld):
 
     own = OWN | {"bitmap": [{}, {"version": "1"}]}
     model_type = LoggedModel
+    formats = FORMATS
 
     def __init__(self, engines: Sequence[Engine], seed: int, path: Path, log: list[str]) -> None:
         super().__init__(engines, _TYPES, seed, path, log)

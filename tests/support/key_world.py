@@ -23,7 +23,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE
 from support.engine_model import KIND, Row, rank
 from support.key_model import KINDS, Engine, KeyModel, arrow, plain
 from support.table_model import Column, as_text, evaluate, literal, order, to_sql
-from support.table_world import Pools, World, numbered
+from support.table_world import FORMATS, Pools, World, numbered
 
 VALUES = {"a": "BIGINT", "b": "STRING", "s": "INT", "l": "BIGINT"}
 """Columns that engines name."""
@@ -66,6 +66,7 @@ class KeyWorld(World):
     """One table, its model, and the choices."""
 
     model_type = KeyModel
+    formats = (*FORMATS, "row")
 
     def __init__(self, engines: Sequence[Engine], pools: Pools, seed: int, path: Path, log: list[str]) -> None:
         self.given = pools
@@ -75,7 +76,7 @@ class KeyWorld(World):
         self.pools: dict[int, list[Any]] = {}
         self.engine = engine = self.pick(engines)
         self.path = path
-        self.format = self.pick(["parquet", "parquet", "parquet", "orc", "avro"])
+        self.format = self.pick(self.formats)
         self.names = ["x1", "x2", "x3", "X1", "y"]
         keys = [self._key_column(f"k{n}") for n in range(self.pick([1, 1, 1, 2, 2, 3]))]
         by = [self._partition_column(name) for name in ["p1", "p2"][: self.pick([0, 0, 1, 1, 2])]]

@@ -102,6 +102,8 @@ class Pools(dict[str, list[Any]]):
         return "Pools()"
 
 
+FORMATS = ("parquet", "parquet", "parquet", "orc", "avro")
+"""Of data files, those more often that more tables have."""
 POOLS: st.SearchStrategy[Pools] = st.fixed_dictionaries(
     {t: st.lists(_valued(t), min_size=3, max_size=5) for t in [*ATOMS, "ARRAY", "MAP", "ROW"]}
 ).map(Pools)
@@ -120,7 +122,8 @@ class World(RowChanges):
         self.next_uid = 10
         self.next_id = 0
         self.pools: dict[int, list[Any]] = {}
-        self.format = self.pick(["parquet", "parquet", "parquet", "orc", "avro"])
+        java_knows = names is not NAMES
+        self.format = self.pick(FORMATS if java_knows else [*FORMATS, "row"])
         self.names = [n for n in names if self.format != "avro" or (n.isidentifier() and n.isascii())]
         names = self.some(self.names, 1, 5)
         columns = [ID, *(self.fresh_column(name) for name in names)]

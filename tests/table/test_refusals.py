@@ -150,11 +150,10 @@ CASES = [
          lambda t: t.append(pa.table({"id": [1], "v": [1], "w": pa.array([-1], pa.timestamp("ms"))},
                                      t.scan().arrow_schema)), "file.format=parquet"),
     Case("orc", "read", _late_in_orc, _read, "rewrite the table as Parquet"),
-    Case("row-files", "write", lambda path: path / "t", lambda path: pp.Table.create(
-        path, COLUMNS, options={"file.format": "row"}), "pypaimon, pypaimon-rust and Java Paimon 2 write"),
-    *(Case(feature, "write", _set(key="id", changelog_producer="input", **{option: value}), _append, "orc, avro are")
+    *(Case(feature, "write", _set(key="id", changelog_producer="input", **{option: value}), _append, "avro, row are")
       for option, value, feature in (("file__format__per__level", "0:lance", "other-files"),
-      ("file__format__per__level", "0:avro,5:row", "row-files"), ("changelog_file__format", "json", "other-files"))),
+      ("file__format__per__level", "0:avro,5:mosaic", "mosaic-files"),
+      ("changelog_file__format", "json", "other-files"))),
     Case("mosaic-files", "write", _made(), lambda t: t.append(ROW, options={"file.format": "mosaic"}), "Java Paimon 2"),
     *(Case("other-files", cell, _made(), lambda t, run=run, name=name: run(t, name), reader)
       for cell, run in (("read", lambda t, name: by_path(f"data-1.{name}")),
@@ -206,7 +205,6 @@ ELSEWHERE = {
     ("glue", "write"): "catalog/test_glue",
     ("extra-metadata", "write"): "metadata/test_manifest_codec",
     ("mosaic-files", "read"): "format/test_mosaic",
-    ("row-files", "read"): "format/row/test_row_format",
 }
 """Refusals that other tests try."""
 

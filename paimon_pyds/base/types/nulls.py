@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.base.types.model import ArrayType, DataField, DataType, MapType, RowType
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VariantNulls(RowType):
+    """In place of VARIANT: a ROW without fields."""
 
 
 def nulls_only(fields: Sequence[DataField]) -> tuple[DataField, ...]:
@@ -34,7 +40,7 @@ def wants_nulls_only(field: DataField) -> bool:
 
 def _without_values(type_: DataType) -> DataType:
     if type_.kind is Kind.VARIANT:
-        return RowType(fields=(), nullable=type_.nullable)
+        return VariantNulls(fields=(), nullable=type_.nullable)
     match type_:
         case RowType(fields=inner):
             fields = nulls_only(inner)

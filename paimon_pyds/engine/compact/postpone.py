@@ -36,7 +36,7 @@ from paimon_pyds.engine.write.sequence_numbers import FilesRenumbering
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner, bucket_shares
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, added_entries
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
@@ -212,6 +212,7 @@ def _tasks(
         partition_fields=schema.partition_fields,
         options=without_secrets(schema.options),
         use_index=False,
+        leading=leading_columns(schema),
         zone=zone_given(context.dynamic_options),
     )
     entries = entries.take(array(written_order(entries), pa.int64()))

@@ -23,6 +23,7 @@ from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.keys.merge.key_values import leading_columns
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
@@ -118,6 +119,7 @@ def read_spec(store: TableStore, plan: Plan) -> ReadSpec:
         options=without_secrets(schema.options),
         use_index=False,
         metadata_columns=plan.context.layout.trailing_names,
+        leading=leading_columns(schema),
         zone=zone_given(plan.context.dynamic_options),
     )
 

@@ -21,6 +21,7 @@ from paimon_pyds.engine.scan.planned_files import FileDetails, file_locations, i
 from paimon_pyds.errors import OptionError
 from paimon_pyds.index.build import IndexSpec
 from paimon_pyds.index.keys import supports
+from paimon_pyds.keys.merge.key_values import leading_columns
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.metadata.schema import TableSchema
@@ -95,8 +96,9 @@ def planned_live_files(
     schemas = {id_: store.schema(id_).fields for id_ in {file.schema_id for file in files}}
     options = without_secrets(dict(schema.options))
     spec = ReadSpec(
-        store.io, schemas, (), partition_fields=schema.partition_fields, options=options, zone=default_zone()
-    )
+        store.io, schemas, (), partition_fields=schema.partition_fields, options=options, zone=default_zone(),
+        leading=leading_columns(schema),
+    )  # fmt: skip
     return spec, files
 
 

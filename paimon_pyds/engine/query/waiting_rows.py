@@ -18,7 +18,7 @@ from paimon_pyds.engine.scan.planned_files import planned_files
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import PruneStep, ScanPlan
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
@@ -100,6 +100,7 @@ def _spec(store: TableStore, request: ScanRequest, waiting: pa.RecordBatch) -> R
         partition_fields=request.state.schema.partition_fields,
         options=without_secrets(dict(request.options)),
         use_index=False,
+        leading=leading_columns(request.state.schema),
         zone=request.zone,
     )
 

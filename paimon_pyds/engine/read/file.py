@@ -130,8 +130,8 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
     if file.schema_id < 0:
         from paimon_pyds.engine.read.row_id_reader import RowIdReader
 
-        values = file._replace(schema_id=0)  # of the data file itself
-        opened = partial(open_data_file, spec, values, counters) if file.schema_id == IN_FILE else None
+        values = file._replace(schema_id=IN_FILE - file.schema_id)  # of the data file itself
+        opened = partial(open_data_file, spec, values, counters) if file.schema_id <= IN_FILE else None
         yield RowIdReader(file, opened)
         return
     format_ = (formats.of_directory if spec.of_directory else formats.by_path)(file.path)
@@ -490,7 +490,7 @@ def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDAr
 
 def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
     """What the file holds in a column of its own, where it does; else the derived values."""
-    file = next((part for part in file.parts if part.schema_id == IN_FILE), file)
+    file = next((part for part in file.parts if part.schema_id <= IN_FILE), file)
     if name not in (file.write_cols or ()) or not len(rows):
         return derived
     selection = RowSelection.of(rows.astype(np.uint32))

@@ -44,7 +44,7 @@ from paimon_pyds.keys.merge.files_to_merge import (
     without_common,
 )
 from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
 from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, are_apart, joined_files, with_row_groups
 from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader, is_much
@@ -175,6 +175,7 @@ class Planner:
             use_index=request.options.get("file-index.read.enabled"),
             zone=request.zone,
             references=blob_references(self.store, request),
+            leading=leading_columns(self.schema),
             merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files.made) else None,
         )
 

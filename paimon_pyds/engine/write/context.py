@@ -93,7 +93,8 @@ def row_layout(schema: TableSchema, options: TableOptions, *, existing_rows: boo
     """The columns of the data files that a table gets."""
     fields = without_defaults(schema.fields) if existing_rows else schema.fields
     if schema.primary_keys:
-        keys = () if options.get("data-file.thin-mode") else key_fields(schema)
+        thin = options.get("data-file.thin-mode") and traits_of(str(options.get("file.format"))).names_columns
+        keys = () if thin else key_fields(schema)  # Java and pypaimon expect them in files that don't name columns
         return RowLayout(fields, leading=(*keys, *KEY_VALUE_FIELDS))
     held = existing_rows and options.get("row-tracking.enabled") and not options.get("data-evolution.enabled")
     trailing = ROW_ID_FIELDS if held else ()

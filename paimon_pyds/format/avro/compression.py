@@ -5,7 +5,7 @@ Source: Apache Avro specification 1.11, Object Container Files, Required Codecs 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -109,6 +109,15 @@ def _bounded(stream: Any, data: bytes, limit: int, failure: type[Exception]) -> 
     if not stream.eof:
         raise ValueError("it ends too early")
     return body
+
+
+def zstd_level(options: Mapping[str, str]) -> int:
+    """The level of zstandard that a table's options say. Raises OptionError."""
+    text = options.get("file.compression.zstd-level", "1")
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"file.compression.zstd-level = {text!r:.40} is not a whole number") from None
 
 
 def compressor(codec: str, level: int = 1) -> Callable[[bytes], bytes]:

@@ -17,10 +17,10 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import is_true
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
-from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format import ReadCounters, ReadHints
 from paimon_pyds.format.avro.columns import FileRecord, LocatedRows, MisfitError
-from paimon_pyds.format.avro.compression import compressor
+from paimon_pyds.format.avro.compression import compressor, zstd_level
 from paimon_pyds.format.avro.container import BLOCK_BYTES, Block, ContainerReader, block_bytes, header_bytes
 from paimon_pyds.format.avro.lockstep import are_alike, field_places
 from paimon_pyds.format.avro.records import RecordDecoder, RecordRows, encode_rows
@@ -253,8 +253,4 @@ def _codec(options: Mapping[str, str]) -> tuple[str, int]:
         raise UnsupportedError(
             f"Avro files can't be compressed with {name!r:.40}", hint="use zstd, snappy, deflate, bzip2, xz or none"
         )
-    text = options.get("file.compression.zstd-level", "1")
-    try:
-        return _CODECS[name], int(text)
-    except ValueError:
-        raise OptionError(f"file.compression.zstd-level = {text!r:.40} is not a whole number") from None
+    return _CODECS[name], zstd_level(options)

@@ -279,10 +279,10 @@ def _atom_bytes(array: pa.Array, type_: AtomicType) -> pa.Array:
         return fixed_binary(to_numpy(array).astype("<f8"))
     if kind in STRING_KINDS or kind in BINARY_KINDS:
         return join(encode_field(_BYTES, array))
-    return join(encode_field(_BYTES, _decimal_bytes(array)))
+    return join(encode_field(_BYTES, unscaled_bytes(array)))
 
 
-def _decimal_bytes(array: pa.Array) -> pa.Array:
+def unscaled_bytes(array: pa.Array) -> pa.Array:
     """Unscaled values as the fewest bytes of two's complement, the highest first."""
     count = len(array)
     data = np.ascontiguousarray(fixed_values(array, "u1", 16).reshape(count, 16)[:, ::-1])

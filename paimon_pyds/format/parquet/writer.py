@@ -283,13 +283,18 @@ def shared_columns_of(fields: Sequence[DataField], options: Mapping[str, str]) -
     return shared_columns(fields, options)
 
 
-def checked_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
-    """The batch as it is written. Raises SchemaError: of other types than the file, or NULLs in a NOT NULL column."""
+def check_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> None:
+    """Raise SchemaError for rows of other types than the file, or with NULLs in a NOT NULL column."""
     if batch.schema.types != schema.types:
         raise SchemaError(f"a batch of {batch.schema.types}, the file has {schema.types}", path=path)
     for field, column in zip(schema, batch.columns, strict=True):
         if not field.nullable and column.null_count:
             raise SchemaError(f"column {field.name!r} is NOT NULL, {column.null_count} rows have NULL", path=path)
+
+
+def checked_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
+    """The batch as it is written. Raises SchemaError: as `check_rows`."""
+    check_rows(batch, schema, path)
     if not any(map(has_strict_member, schema.types)):
         return batch
     return pa.RecordBatch.from_arrays(list(map(with_values, batch.columns)), names=schema.names)

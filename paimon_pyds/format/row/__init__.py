@@ -1,1 +1,1 @@
-"""Data files of the format ``row``: rows one behind the other in compressed blocks. They are read, and not written."""
+"""Data files of the format ``row``: rows one behind the other in compressed blocks."""

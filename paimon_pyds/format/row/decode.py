@@ -29,19 +29,22 @@ from paimon_pyds.base.types import (
     timestamp_unit,
 )
 from paimon_pyds.base.types.kinds import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNITS_PER_SECOND
+from paimon_pyds.base.types.nulls import VariantNulls
 from paimon_pyds.base.types.vectors import stored_type
 from paimon_pyds.base.varints import LONGER, unsigned_varints
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
 PADDING = bytes(16)
 """Must follow the rows: numbers at the end are read with the word that they begin."""
-_FIXED = {
+FIXED = {
     Kind.BOOLEAN: "<u1", Kind.TINYINT: "<i1", Kind.SMALLINT: "<i2", Kind.INT: "<i4", Kind.BIGINT: "<i8",
     Kind.FLOAT: "<f4", Kind.DOUBLE: "<f8", Kind.DATE: "<i4", Kind.TIME: "<i4",
 }  # fmt: skip
-_LONG_DIGITS = 18
+"""How values of one length are stored."""
+LONG_DIGITS = 18
 """Digits of a decimal that is stored in 64 bits, at most."""
-_MILLI_NANOS = 1_000_000
+MILLI_NANOS = 1_000_000
+"""Nanoseconds of a millisecond."""
 _DECIMAL_BYTES = 16
 """Bytes of a decimal, at most."""
 
@@ -89,6 +92,10 @@ class RowDecoder:
                 return self._map(arrow_type(stored_type(type_)), type_.key, type_.value, at, limit)
             case MultisetType():
                 return self._map(arrow_type(type_), type_.element, AtomicType(Kind.INT, nullable=False), at, limit)
+            case VariantNulls():
+                _, at = self._spans(at, limit)
+                _, at = self._spans(at, limit)
+                return pa.Array.from_buffers(arrow_type(type_), len(at), [None], children=[]), at
             case RowType():
                 names = frozenset(field.name for field in type_.fields)
                 columns, at = self.rows(type_.fields, names, at, limit)
@@ -102,7 +109,7 @@ class RowDecoder:
 
     def _atomic(self, type_: AtomicType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
         kind = type_.kind
-        if kind in _FIXED:
+        if kind in FIXED:
             return self._fixed(type_, at, limit)
         if kind is Kind.DECIMAL:
             return self._decimals(type_, at, limit)
@@ -131,7 +138,7 @@ class RowDecoder:
         return found
 
     def _fixed(self, type_: AtomicType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
-        dtype = _FIXED[type_.kind]
+        dtype = FIXED[type_.kind]
         end = at + np.dtype(dtype).itemsize
         self._check(end, limit)
         return _fixed_array(type_, self._numbers(dtype, at)), end
@@ -164,7 +171,7 @@ class RowDecoder:
 
     def _decimals(self, type_: AtomicType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
         parts = np.empty((len(at), 2), "<i8")
-        if (type_.precision or 0) <= _LONG_DIGITS:
+        if (type_.precision or 0) <= LONG_DIGITS:
             end = at + 8
             self._check(end, limit)
             parts[:, 0] = self._numbers("<i8", at)
@@ -192,13 +199,13 @@ class RowDecoder:
         if (type_.precision or 0) <= 3:
             return array(millis, pa.int64()).view(wanted), end
         nanos, end = self._varints(end, limit)
-        if (nanos >= _MILLI_NANOS).any():
+        if (nanos >= MILLI_NANOS).any():
             raise CorruptFileError("more nanoseconds than a millisecond has", path=self._path, field="timestamp")
         per_milli = UNITS_PER_SECOND[timestamp_unit(type_)] // 1000
         most = 2**63 // per_milli - 1
         if ((millis > most) | (millis < -most)).any():
             raise UnsupportedError(f"a timestamp is outside the range of {wanted}", path=self._path)
-        counts = millis * per_milli + nanos // (_MILLI_NANOS // per_milli)
+        counts = millis * per_milli + nanos // (MILLI_NANOS // per_milli)
         return array(counts, pa.int64()).view(wanted), end
 
     def _vectors(self, type_: VectorType, at: Int64s, limit: Int64s) -> tuple[pa.Array, Int64s]:
@@ -207,7 +214,7 @@ class RowDecoder:
         if (counts != type_.length).any():
             raise CorruptFileError(f"a vector has not {type_.length} elements", path=self._path, field="count")
         assert isinstance(type_.element, AtomicType)
-        dtype = np.dtype(_FIXED[type_.element.kind])
+        dtype = np.dtype(FIXED[type_.element.kind])
         end = at + type_.length * dtype.itemsize
         self._check(end, limit)
         places = (at[:, None] + np.arange(type_.length) * dtype.itemsize).ravel()
@@ -244,8 +251,8 @@ class RowDecoder:
         of_present = of_list[there]
         present = np.bincount(of_present, minlength=len(at)).astype(np.int64)
         rank = np.arange(len(of_present)) - (np.cumsum(present) - present)[of_present]
-        if isinstance(type_, AtomicType) and type_.kind in _FIXED:
-            dtype = _FIXED[type_.kind]
+        if isinstance(type_, AtomicType) and type_.kind in FIXED:
+            dtype = FIXED[type_.kind]
             width = np.dtype(dtype).itemsize
             places = at[of_present] + rank * width
             at = at + present * width

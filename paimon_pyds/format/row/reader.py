@@ -4,19 +4,20 @@
     index     the blocks' compressed sizes, their sizes, and their first rows, each as bytes of `codec.encode_lengths`
     footer    int64 rows | int32 blocks | int64 offset of the index | int32 its length | 1 | 3 zeros | "SWOR"
 
-Numbers are little-endian. The columns are those of the file's schema, which is not in the file. (Source: files of
-pypaimon 2.1 and pypaimon-rust 0.4.)
+Numbers are little-endian. The columns are those of the file's schema, which is not in the file. (Source: Paimon
+documentation, concepts/spec/rowformat; files of pypaimon 2.1 and pypaimon-rust 0.4.)
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
@@ -28,12 +29,14 @@ from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.format.row.decode import PADDING, RowDecoder
 from paimon_pyds.storage import FileIO
 
-_FOOTER = struct.Struct("<qiqib3si")
-_MAGIC = 0x524F5753
+FOOTER = struct.Struct("<qiqib3si")
+MAGIC, VERSION = 0x524F5753, 1
 _GROUP_BYTES = 4 << 20
 """Bytes of blocks that are decoded together, about."""
 _INT = 4
 """Bytes of the numbers at the end of a block."""
+_FIRST_ROWS = 64
+"""Rows by which a file shows which columns it has, at most."""
 
 
 class RowReader(PlainReader):
@@ -41,16 +44,16 @@ class RowReader(PlainReader):
 
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
         self._io, self._path, self._counters, self._hints = io, path, counters, hints
-        if size < _FOOTER.size:
+        if size < FOOTER.size:
             raise CorruptFileError("the file is too short", path=path, field="footer")
-        footer = counters.read_range(io, path, size - _FOOTER.size, _FOOTER.size)
-        rows, blocks, offset, length, version, _, magic = _FOOTER.unpack(footer)
-        if magic != _MAGIC or version != 1:
+        footer = counters.read_range(io, path, size - FOOTER.size, FOOTER.size)
+        rows, blocks, offset, length, version, _, magic = FOOTER.unpack(footer)
+        if magic != MAGIC or version != VERSION:
             raise CorruptFileError("this is no file of the format row", path=path, field="magic")
-        if rows < 0 or blocks < 0 or offset < 0 or length < 0 or offset + length + _FOOTER.size != size:
+        if rows < 0 or blocks < 0 or offset < 0 or length < 0 or offset + length + FOOTER.size != size:
             raise CorruptFileError(f"an index of {length} bytes at {offset}", path=path, field="index")
         index = counters.read_range(io, path, offset, length)
-        counters.footer_bytes += length + _FOOTER.size
+        counters.footer_bytes += length + FOOTER.size
         self._packed, self._sizes, self._first = self._index(index, blocks)
         self._offsets = np.cumsum(self._packed) - self._packed
         self.row_count = rows
@@ -81,16 +84,34 @@ class RowReader(PlainReader):
         raise CorruptFileError("a number does not end", path=self._path, field="index")
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        if self._hints.columns is None:
+        if not self.row_count:
+            return
+        batches = self._batches(self._columns, fields, selection)
+        yield from resized(batches, arrow_schema(fields), batch_rows, self._hints.batch_bytes)
+
+    @cached_property
+    def _columns(self) -> Sequence[DataField]:
+        """The columns of the file, in its order. Those of the key may be missing (``data-file.thin-mode``), which
+        nothing says: the file has them if its first rows can be read so, with a key that is in the columns behind."""
+        columns, repeats = self._hints.columns, self._hints.repeats
+        if columns is None:
             raise UnsupportedError(
-                "files of the format row don't name their columns: they are not read in tables with a primary key, nor "
-                "row ids in them, nor which values of VARIANT columns are NULL",
+                "files of the format row don't name their columns, and the manifest has names of others",
                 path=self._path,
-                hint="read the table with pypaimon, or rewrite it with another file.format",
                 feature="row-files",
             )
-        batches = self._batches(self._hints.columns, fields, selection)
-        yield from resized(batches, arrow_schema(fields), batch_rows, self._hints.batch_bytes)
+        return columns if not repeats or self._repeat(columns, repeats) else columns[len(repeats) :]
+
+    def _repeat(self, columns: Sequence[DataField], repeats: Sequence[tuple[str, str]]) -> bool:
+        """Whether rows of the file can be read as these columns, with equal values in each pair."""
+        names = {name for pair in repeats for name in pair} | {columns[-1].name}
+        read = [column for column in columns if column.name in names]  # the last one, too: rows must end behind it
+        first = RowSelection.of(range(min(self.row_count, _FIRST_ROWS)))
+        try:
+            rows = pa.Table.from_batches(self._batches(columns, read, first))
+        except (CorruptFileError, UnsupportedError):
+            return False
+        return all(_bits(rows.column(key)).equals(_bits(rows.column(value))) for key, value in repeats)
 
     def _batches(
         self, columns: Sequence[DataField], fields: Sequence[DataField], selection: RowSelection
@@ -163,12 +184,8 @@ class RowReader(PlainReader):
         return bounds
 
 
-class NoWriter:
-    """In place of a `FormatWriter`."""
-
-    @staticmethod
-    def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        """See `FileFormat.check_writer`."""
-        raise UnsupportedError(
-            "files of the format row are not written here", hint="set file.format=parquet", feature="row-files"
-        )
+def _bits(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values for comparisons in which NaN equals itself."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return pa.chunked_array([part.view(f"int{values.type.bit_width}") for part in values.chunks])

@@ -6,6 +6,7 @@ Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key Da
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy, to_numpy
 from paimon_pyds.base.types import AtomicType, DataField, Kind
+
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.schema import TableSchema
 
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
@@ -49,6 +53,13 @@ def with_key_columns(rows: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatc
 def key_field(field: DataField) -> DataField:
     """The column of the file that holds a column of the primary key, with its type and an id of its own."""
     return DataField(_FIRST_KEY_ID + field.id, key_column(field.name), field.type)
+
+
+def leading_columns(schema: TableSchema) -> tuple[tuple[DataField, int], ...]:
+    """See `ReadSpec.leading`; none in tables without a primary key."""
+    keys = [schema.field(name) for name in schema.trimmed_primary_keys]
+    found = ((key_field(key), key.id) for key in keys)
+    return (*found, *((field, -1) for field in KEY_VALUE_FIELDS)) if schema.primary_keys else ()
 
 
 def with_key_values(schemas: Mapping[int, tuple[DataField, ...]]) -> dict[int, tuple[DataField, ...]]:

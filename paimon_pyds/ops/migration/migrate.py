@@ -50,7 +50,7 @@ from paimon_pyds.storage import FileIO, open_file_io, scheme_of
 _log = logging.getLogger("paimon_pyds.migration")
 _MODES = ("copy", "move", "link")
 _TABLES = ("delta", "iceberg")
-_FORMATS = (*TRAITS, *_TABLES)
+_FORMATS = (*(name for name, traits in TRAITS.items() if traits.names_columns), *_TABLES)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import struct
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +13,16 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.base.types.nulls import nulls_only
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.format.avro.compression import decompressor
 from paimon_pyds.format.row.decode import PADDING, RowDecoder
-from paimon_pyds.keys.merge.key_values import with_key_values
-from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import parse_schema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
-from paimon_pyds.storage import open_file_io
 from support.data_files import fields_of
 from support.effort import LONG, SEED
 from support.peers import Pypaimon
+from support.row_files import SCHEMA, random_rows
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads, v2_table
 from support.values import lines
-
-_SCHEMA = pa.schema(
-    {
-        "id": pa.int32(), "b": pa.bool_(), "t": pa.int8(), "s": pa.int16(), "l": pa.int64(), "f": pa.float32(),
-        "d": pa.float64(), "text": pa.string(), "raw": pa.binary(), "day": pa.date32(), "ts": pa.timestamp("us"),
-        "ms": pa.timestamp("ms"), "low": pa.decimal128(9, 3), "high": pa.decimal128(38, 5),
-        "ints": pa.list_(pa.int32()), "texts": pa.list_(pa.string()), "lists": pa.list_(pa.list_(pa.int64())),
-        "map": pa.map_(pa.string(), pa.int32()), "row": pa.struct({"x": pa.int32(), "y": pa.list_(pa.string())}),
-    }
-)  # fmt: skip
-
-
-def _value(rng: random.Random, type_: pa.DataType) -> Any:
-    if rng.random() < 0.25:
-        return None
-    t = pa.types
-    if t.is_struct(type_):
-        return {field.name: _value(rng, field.type) for field in type_}
-    if t.is_map(type_):
-        return [(f"k{n}", _value(rng, type_.item_type)) for n in range(rng.randint(0, 3))]
-    if t.is_list(type_):
-        return [_value(rng, type_.value_type) for _ in range(rng.choice([0, 1, 2, 9, 20]))]
-    if t.is_integer(type_):
-        return rng.randint(-(2 ** (type_.bit_width - 1)), 2 ** (type_.bit_width - 1) - 1)
-    if t.is_decimal(type_):
-        most = 10**type_.precision - 1
-        return Decimal(f"{rng.randint(-most, most)}e-{type_.scale}")
-    if t.is_timestamp(type_):
-        # pypaimon makes these values by floats, and is one off for others.
-        return datetime(rng.randint(1900, 2100), 1, 2, 3, 4, 5, rng.choice([0, 250_000, 500_000]))
-    if t.is_date(type_):
-        return date(rng.randint(1900, 2100), 3, 4)
-    if t.is_boolean(type_):
-        return rng.random() < 0.5
-    if t.is_floating(type_):
-        return rng.choice([0.5, -2.0, float("inf"), 1e30])
-    size = rng.choice([0, 1, 5, 127, 128, 300])
-    return rng.randbytes(size) if t.is_binary(type_) else "ä" * size
-
-
-def _rows(rng: random.Random, count: int) -> pa.Table:
-    rows = [{f.name: _value(rng, f.type) for f in _SCHEMA} | {"id": number} for number in range(count)]
-    return pa.Table.from_pylist(rows, _SCHEMA)
 
 
 @pytest.mark.parametrize("read", v2_reads("row_format"), ids=read_id)
@@ -84,8 +35,8 @@ def test_random_rows_filters_and_projections(tmp_path: Path) -> None:
     other = Pypaimon(tmp_path)
     try:
         rng = random.Random(SEED)
-        rows = _rows(rng, 2_000 if LONG else 400)
-        path = other.create("t", _SCHEMA, [], [], {"file.format": "row", "file.block-size": "3 kb"})
+        rows = random_rows(rng, 2_000 if LONG else 400)
+        path = other.create("t", SCHEMA, [], [], {"file.format": "row", "file.block-size": "3 kb"})
         other.append("t", rows)
         table = pp.Table.open(path)
         assert any(file.suffix == ".row" for file in path.glob("bucket-0/*"))
@@ -225,28 +176,6 @@ def test_damage_of_the_index_is_an_error_or_without_effect(tmp_path: Path) -> No
     assert refused > 2 * (len(whole) - index)
 
 
-def test_tables_with_a_primary_key_are_refused(tmp_path: Path) -> None:
-    other = Pypaimon(tmp_path)
-    try:
-        schema = pa.schema([pa.field("id", pa.int32(), nullable=False), ("v", pa.int32())])
-        path = other.create("t", schema, ["id"], [], {"file.format": "row", "bucket": "1"})
-        other.append("t", pa.table({"id": [1], "v": [2]}, schema))
-        with pytest.raises(UnsupportedError, match="not read in tables with a primary key") as caught:
-            pp.Table.open(path).to_arrow()
-        assert caught.value.feature == "row-files"
-    finally:
-        other.close()
-
-
-def test_columns_of_unknown_places_are_not_read(tmp_path: Path) -> None:
-    """Those of a key, and values of VARIANT of which only the NULLs are wanted: they stand in the way to others."""
-    variants, plain = fields_of("INT", "VARIANT", "INT"), fields_of("INT", "INT")
-    file = PlannedFile("t/data-1.row", 1, 1, 0, PartitionBucket(b"", 0))
-    for fields, known in ((variants, True), (nulls_only(variants), False), (with_key_values({0: plain})[0], False)):
-        spec = ReadSpec(open_file_io(str(tmp_path))[0], {0: fields}, fields[:1])
-        assert (spec.hints(file).columns == fields) == known
-
-
 def test_variants_at_cursors() -> None:
     fields = fields_of("INT", "VARIANT", "INT")
     rows = [b"\0" + b"\1\0\0\0" + b"\2ab" + b"\3xyz" + b"\5\0\0\0", b"\2" + b"\2\0\0\0" + b"\6\0\0\0"]
@@ -255,8 +184,3 @@ def test_variants_at_cursors() -> None:
     found, end = RowDecoder(data, "f").rows(fields, frozenset({"c1", "c2"}), np.array([0, ends[0]]), ends)
     assert found["c1"].to_pylist() == [{"value": b"ab", "metadata": b"xyz"}, None]
     assert (found["c2"].to_pylist(), end.tolist()) == ([5, 6], ends.tolist())
-
-
-def test_such_files_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="'row'"):
-        pp.Table.create(tmp_path / "t", "id INT", options={"file.format": "row"})
