@@ -8,6 +8,7 @@ import pty
 import select
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -27,6 +28,7 @@ from paimon_pyds.base.progress_view import line_of
 from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.errors import CommitError, OptionError
+from support.copies import copied
 from support.progress import Seen, once
 
 _BLOOM = "file-index.bloom-filter.columns"
@@ -45,9 +47,9 @@ def _table(path: Path, **options: str) -> pp.Table:
     return table
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
-    return _table(tmp_path / "t")
+@copied("t")
+def table(path: Path) -> pp.Table:
+    return _table(path)
 
 
 _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict[str, int]]] = {
@@ -303,7 +305,17 @@ def test_a_task_of_several_files_tells_how_far_it_is(
     assert {event.done.get("files", 0) for event in events} >= ({0, 3} if name == "curve" else {0, 1, 3})
 
 
-@pytest.mark.parametrize("key", [[], ["id"]])
+@pytest.fixture(scope="module", params=[[], ["id"]], ids=["append", "key"])
+def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
+    """400,000 rows; where they have a key, in two versions."""
+    # A row group is decoded at once where all rows are held: it is a step.
+    options = {"file.block-size": "512 kb", **({"bucket": "1", "write-only": "true"} if request.param else {})}
+    made = pp.Table.create(tmp_path_factory.mktemp("large") / "t", _SCHEMA, primary_key=request.param, options=options)
+    for _ in range(2 if request.param else 1):
+        made.append(_rows(0, 400_000))
+    return made
+
+
 @pytest.mark.parametrize(
     "read",
     [
@@ -316,17 +328,11 @@ def test_a_task_of_several_files_tells_how_far_it_is(
     ids=["count", "other columns", "many rows", "all", "max"],
 )
 def test_rows_that_a_filter_drops_are_work_that_is_done(
-    tmp_path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch, key: list[str], read: Callable[[pp.Table], object]
+    large: pp.Table, seen: Seen, monkeypatch: pytest.MonkeyPatch, read: Callable[[pp.Table], object]
 ) -> None:
     """The time that is left follows from the share that is done: else few survivors would promise hours."""
     monkeypatch.setattr(progress, "EVENT_INTERVAL_SECONDS", 0.0)
-    # A row group is decoded at once where all rows are held: it is a step.
-    options = {"file.block-size": "512 kb", **({"bucket": "1", "write-only": "true"} if key else {})}
-    table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=key, options=options)
-    for _ in range(2 if key else 1):
-        table.append(_rows(0, 400_000))
-    seen.events.clear()
-    read(table)
+    read(large)
     events = [event for event in seen.events if event.phase == "reading"]
     shares = [event.done.get("bytes", 0) / event.total["bytes"] for event in events]
     assert shares == sorted(shares)
@@ -649,7 +655,7 @@ def test_a_pipe_gets_lines_on_request_only(
     def rows() -> Iterator[pa.Table]:
         yield _rows(0)
         while not log.getvalue():
-            pass
+            time.sleep(0.01)
 
     table.append(rows(), progress=True)
     assert log.getvalue().startswith("append: ")
@@ -681,7 +687,7 @@ def test_a_notebook_has_a_bar(table: pp.Table, monkeypatch: pytest.MonkeyPatch, 
     def rows() -> Iterator[pa.Table]:
         yield _rows(0)
         while "writing 100 rows" not in log.getvalue():
-            pass
+            time.sleep(0.01)
 
     table.append(rows())
     assert made == ["auto"] * widgets

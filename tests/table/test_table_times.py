@@ -22,6 +22,7 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.sql.text.tree import Literal
+from support.copies import copied
 from support.local_zone import in_local_zone
 
 ZONES = ("UTC", "Asia/Tokyo", "America/Los_Angeles", "<+05>-5")
@@ -57,10 +58,9 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield name
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
+@copied("wh/db.db/t")
+def table(path: Path) -> pp.Table:
     """Three snapshots of one row each: the second a minute before `MOMENT`, the third a minute after it."""
-    path = tmp_path / "wh" / "db.db" / "t"
     made = pp.Table.create(path, pa.schema([("id", pa.int64())]), options={"num-sorted-run.stop-trigger": "9"})
     for id_, minutes in ((1, -2), (2, -1), (3, 1)):
         made.append(pa.table({"id": [id_]}))

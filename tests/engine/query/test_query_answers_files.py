@@ -16,6 +16,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.engine.query import aggregates
 from paimon_pyds.errors import SchemaError, SnapshotNotFoundError, UnsupportedError
+from support.copies import copied
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
@@ -32,10 +33,10 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
+@copied("t")
+def table(path: Path) -> pp.Table:
     """Two partitions of 400 rows with every kind of index, a few rows deleted."""
-    made = pp.Table.create(tmp_path / "t", SCHEMA, partition_by=["day"], options=INDEXES)
+    made = pp.Table.create(path, SCHEMA, partition_by=["day"], options=INDEXES)
     for number, day in enumerate((datetime.date(2026, 1, 1), datetime.date(2026, 1, 2))):
         ids = range(number * 400, number * 400 + 400)
         made.append(

@@ -22,13 +22,14 @@ from paimon_pyds.errors import (
     TagNotFoundError,
 )
 from paimon_pyds.metadata.store import METADATA_CACHE
+from support.copies import copied
 
 _OPTIONS = {"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "1b"}
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
-    table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("c", pa.int32())]), options=_OPTIONS)
+@copied("t")
+def table(path: Path) -> pp.Table:
+    table = pp.Table.create(path, pa.schema([("id", pa.int64()), ("c", pa.int32())]), options=_OPTIONS)
     for start in (0, 100):
         table.append(pa.table({"id": range(start, start + 100), "c": [i % 7 for i in range(100)]}))
     METADATA_CACHE.clear()

@@ -12,6 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PredicateError
+from support.copies import copied
 
 SCHEMA = pa.schema([
     ("id", pa.int64()), ("day", pa.string()), ("tags", pa.list_(pa.string())),
@@ -64,11 +65,9 @@ ARROW = pa.Table.from_pylist(
 )
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
-    found = pp.Table.create(
-        str(tmp_path / "t"), SCHEMA, partition_by=["day"], options={"file-index.bitmap.columns": "id"}
-    )
+@copied("t")
+def table(path: Path) -> pp.Table:
+    found = pp.Table.create(path, SCHEMA, partition_by=["day"], options={"file-index.bitmap.columns": "id"})
     for start in (0, 24):
         found.append(ARROW.slice(start, 24))
     return found

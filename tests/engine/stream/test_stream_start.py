@@ -12,6 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.engine.stream import StreamPosition, resolve_start
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError
+from support.copies import copied
 from support.streams import read_all, stream_of
 
 
@@ -19,10 +20,10 @@ def _start(table: pp.Table, **options: Any) -> StreamPosition:
     return resolve_start(table._store, {key.replace("__", ".").replace("_", "-"): v for key, v in options.items()})
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
+@copied("t")
+def table(path: Path) -> pp.Table:
     """Four snapshots: rows 0 to 2, and a compaction after the second; they are made at different times."""
-    table = pp.Table.create(tmp_path / "t", "id BIGINT")
+    table = pp.Table.create(path, "id BIGINT")
     for number in range(3):
         table.append({"id": [number]})
         time.sleep(0.003)

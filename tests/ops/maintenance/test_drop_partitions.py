@@ -13,6 +13,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, OptionError, UnsupportedError
 from paimon_pyds.ops.maintenance import drop_partitions as module
+from support.copies import copied
 from support.maintenance import is_exact, rows_of
 from support.messages import ids_of
 from support.oracle import Oracle, requires_java_oracle
@@ -28,11 +29,9 @@ def _append(table: pp.Table, *ids: int) -> None:
     table.append(pa.table({"day": days, "p": parts, "id": list(ids)}, _SCHEMA))
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
-    table = pp.Table.create(
-        tmp_path / "t", _SCHEMA, partition_by=["day", "p"], options={"deletion-vectors.enabled": "true"}
-    )
+@copied("t")
+def table(path: Path) -> pp.Table:
+    table = pp.Table.create(path, _SCHEMA, partition_by=["day", "p"], options={"deletion-vectors.enabled": "true"})
     _append(table, *range(12))
     table.delete("id IN (3, 4)")
     return table

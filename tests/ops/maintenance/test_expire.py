@@ -13,6 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
+from support.copies import copied
 from support.live_files import table_files
 from support.maintenance import files_there, rows_of
 
@@ -26,10 +27,10 @@ def _append(table: pp.Table, first: int, partition: str = "a", count: int = 5) -
     table.append(pa.table({"p": [partition] * count, "id": list(range(first, first + count))}, _SCHEMA))
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
+@copied("t")
+def table(path: Path) -> pp.Table:
     """Ten snapshots: appends, deletes by vectors, a compaction, an overwrite."""
-    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=_INDEXES)
+    table = pp.Table.create(path, _SCHEMA, partition_by=["p"], options=_INDEXES)
     for number in range(4):
         _append(table, 10 * number, "ab"[number % 2])
     table.delete("id % 10 = 3")

@@ -19,6 +19,8 @@ from paimon_pyds.base.retry import Pauses
 from paimon_pyds.engine.execution.executor import Executor
 from paimon_pyds.errors import NotFoundError, OptionError, SecurityError
 from paimon_pyds.metadata.store import METADATA_CACHE
+from support.copies import copied
+from support.effort import sampled
 from support.executors import ShufflingWorkers
 from support.fixtures import fixture_names, table_path
 from support.live_files import table_files
@@ -46,15 +48,15 @@ _ORPHANS = {
 _KEPT = ["README.txt", "p=a/notes.txt", "snapshot/snapshot-9.bak", "other/bucket-0/data-1.parquet", "tag/.hidden"]
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
+@copied("t")
+def table(path: Path) -> pp.Table:
     """Snapshots of all kinds, a tag that keeps one that has expired, a branch."""
     options = {
         "deletion-vectors.enabled": "true",
         "file-index.bitmap.columns": "id",
         "file-index.in-manifest-threshold": "1b",
     }
-    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
+    table = pp.Table.create(path, _SCHEMA, partition_by=["p"], options=options)
     for number in range(4):
         table.append(pa.table({"p": ["ab"[number % 2]] * 5, "id": list(range(10 * number, 10 * number + 5))}, _SCHEMA))
     table.tags.create("old", 2)
@@ -119,7 +121,7 @@ def test_each_orphan_is_found_and_nothing_else(table: pp.Table, executor: Execut
     assert table.maintenance.remove_orphan_files("6 h", dry_run=True).files["path"].to_pylist() == [young]
 
 
-@pytest.mark.parametrize("name", fixture_names())
+@pytest.mark.parametrize("name", sampled(fixture_names(), 15))
 def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
     root = tmp_path / "t"
     shutil.copytree(table_path(name), root)

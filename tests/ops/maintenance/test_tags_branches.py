@@ -28,6 +28,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.ops.maintenance import rollback as rollback_module
 from paimon_pyds.storage.local import LocalFileIO
+from support.copies import copied
 from support.maintenance import has_all, is_exact, named_only, rows_of
 from support.oracle import Oracle, requires_java_oracle
 
@@ -38,10 +39,10 @@ def _append(table: pp.Table, *ids: int) -> None:
     table.append(pa.table({"id": list(ids)}, _SCHEMA))
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> pp.Table:
+@copied("t")
+def table(path: Path) -> pp.Table:
     """Five snapshots; the last has the rows of all others in one file."""
-    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"deletion-vectors.enabled": "true"})
+    table = pp.Table.create(path, _SCHEMA, options={"deletion-vectors.enabled": "true"})
     for number in range(3):
         _append(table, number, 10 + number)
     table.delete("id = 1")
