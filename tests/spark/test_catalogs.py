@@ -39,6 +39,7 @@ def of_server(server: RestCatalogServer) -> dict[str, str]:
     return {"metastore": "rest", "uri": server.address, "token": TOKEN}
 
 
+@pytest.mark.slow
 def test_a_rest_catalog(server, frames):
     options = of_server(server)
     frames.save("SELECT 1 AS id, 'red' AS color", "shop.t", **options)
@@ -158,6 +159,7 @@ def test_secrets_stay_on_the_driver(server):
         assert sum(batch.num_rows for batch in in_task.read(partition)) == 1
 
 
+@pytest.mark.slow
 def test_credentials_that_a_catalog_gives_out(server, frames):
     """Tasks get those of the storage, which they need, and never the catalog's token."""
     pytest.importorskip("moto.server")

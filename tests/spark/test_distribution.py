@@ -16,7 +16,7 @@ from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.keys.bucket import bucket_of
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.spark import bucket, write
-from support.effort import FEW, sampled
+from support.effort import sampled
 from support.fixtures import table_path
 from support.spark_columns import COLUMNS, query
 
@@ -34,6 +34,7 @@ def differing(frames, path) -> int:
     return sum(a != b for a, b in zip(*found.to_pydict().values(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["append_bucketed", "append_bucketed_mod", "append_bucketed_multi"])
 def test_buckets_are_those_of_java(frames, name):
     assert differing(frames, str(table_path(name))) == 0
@@ -53,6 +54,7 @@ def test_keys_of_all_types(frames, path):
     assert dict(zip(found, expected, strict=True)) == found
 
 
+@pytest.mark.slow
 def test_a_default_of_a_key(frames, path):
     options = {"bucket": "100", "bucket-key": "k", "bucket-function.type": "mod"}
     pp.Table.create(path, pa.schema([("k", pa.int64())]), options=options).alter(column_defaults={"k": "7"})
@@ -76,6 +78,7 @@ def test_keys_that_the_writer_casts_or_fills(frames, path):
     assert found.count() == 0
 
 
+@pytest.mark.slow
 def test_a_frame_without_the_key_has_one_bucket(frames, path):
     pp.Table.create(path, pa.schema([("k", pa.int64()), ("v", pa.int64())]), options={"bucket": "9", "bucket-key": "k"})
     frame = frames.spark.sql("SELECT id AS v FROM range(5)")
@@ -84,6 +87,7 @@ def test_a_frame_without_the_key_has_one_bucket(frames, path):
     assert {row[0] for row in frame.select(bucket(frame, path)).collect()} == found
 
 
+@pytest.mark.slow
 def test_what_has_no_bucket_column(frames, path):
     frame = frames.spark.sql("SELECT id AS k FROM range(5)")
     frames.save(frame, path)
@@ -100,9 +104,7 @@ def files_per_bucket(path) -> Counter:
     return Counter(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("by_function", "primary_key"), sampled(itertools.product([False, True], [None, "P,k"]), 1 if FEW else 4)
-)
+@pytest.mark.parametrize(("by_function", "primary_key"), sampled(itertools.product([False, True], [None, "P,k"]), 1))
 def test_files_per_bucket(frames, path, primary_key, by_function):
     """Each task writes a file for each bucket that it has rows of; shuffled rows of a bucket are in one task."""
     rows = frames.spark.sql("SELECT /*+ REPARTITION(3) */ id AS k, INT(id % 2) AS `P`, id AS v FROM range(600)")
@@ -119,6 +121,7 @@ def test_files_per_bucket(frames, path, primary_key, by_function):
     assert frames.load(path).count() == (600 if primary_key else 1200)
 
 
+@pytest.mark.slow
 def test_a_shuffle_before_a_plain_write(frames, path):
     pp.Table.create(path, pa.schema([("k", pa.int64())]), options={"bucket": "4", "bucket-key": "k"})
     rows = frames.spark.sql("SELECT /*+ REPARTITION(3) */ id AS k FROM range(600)")
@@ -126,6 +129,7 @@ def test_a_shuffle_before_a_plain_write(frames, path):
     assert set(files_per_bucket(path).values()) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bucket_option", ["2", "-1"])
 def test_what_does_not_fit_is_told_by_the_write(frames, path, bucket_option):
     schema = pa.schema([("k", pa.int32()), ("v", pa.int64())])

@@ -74,87 +74,96 @@ def _names(table: pp.Table) -> list[tuple[str, int]]:
     return [(s.commit_user, s.commit_identifier) for s in table.snapshots.list() if s.commit_kind.value != "COMPACT"]
 
 
+def _given(spark: Any, function: Callable[..., None], *batches: tuple[int, list[tuple[int, str, str]]]) -> None:
+    """Micro-batches by their numbers, as a query gives them, without one: its start takes seconds."""
+    for number, rows in batches:
+        pickle.loads(pickle.dumps(function))(spark.createDataFrame(rows, COLUMNS), number)
+
+
 @pytest.mark.over_connect
 def test_rows_are_appended_once(query: Query, path: str) -> None:
     function = foreach_batch(path, name="loads")
     query.add((1, "a", "+I"), (2, "b", "+I"))
     query.add((3, "c", "+I"))
     query.run(function, "id", "v")
-    for _ in range(2):
-        query.forget(1)
-        query.run(function, "id", "v")
+    query.forget(1)
+    query.run(function, "id", "v")
     table = pp.Table.open(path)
     assert _rows(table) == [(1, "a"), (2, "b"), (3, "c")]
     assert _names(table) == [("loads", 0), ("loads", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"bucket": "2"}, {}])
-def test_rows_with_kinds_are_upserts_and_deletes(query: Query, path: str, options: dict[str, str]) -> None:
+def test_rows_with_kinds_are_upserts_and_deletes(spark: Any, path: str, options: dict[str, str]) -> None:
     table = pp.Table.create(path, "id BIGINT, v STRING", primary_key="id", options=options)
+    second = (1, [(1, "a", "-D"), (2, "B", "+U"), (3, "c", "+I")])
     function = foreach_batch(path, name="changes", rowkind_column="kind")
-    query.add((1, "a", "+I"), (2, "b", "+I"))
-    query.add((1, "a", "-D"), (2, "B", "+U"), (3, "c", "+I"))
-    query.run(function)
-    query.forget(1)
-    query.run(function)
+    _given(spark, function, (0, [(1, "a", "+I"), (2, "b", "+I")]), second, second)
     assert _rows(table) == [(2, "B"), (3, "c")]
     assert _names(table) == [("changes", 0), ("changes", 1)]
 
 
 @pytest.mark.over_connect
-@pytest.mark.parametrize("key", ["", "id"])
-def test_a_merge_with_clauses_is_made_once(query: Query, path: str, key: str) -> None:
-    table = pp.Table.create(path, "id BIGINT, v STRING", primary_key=key or None)
-    table.append({"id": [1, 2], "v": ["old", "old"]})
-    function = foreach_batch(
-        path,
-        name="merges",
-        on="id",
-        when_matched=[pp.Delete("source.kind = '-D'"), pp.Update({"v": "concat(target.v, source.v)"})],
-        when_not_matched=[pp.Insert({"id": "source.id", "v": "source.v"})],
-    )
+def test_a_merge_with_clauses_is_made_once(query: Query, path: str) -> None:
+    table, function = _merged_table(path, None)
     query.add((1, "+", "+U"), (3, "new", "+I"))
     query.add((2, "", "-D"), (1, "+", "+U"))
     query.run(function)
-    for _ in range(2):
-        query.forget(1)
-        query.run(function)
+    query.forget(1)
+    query.run(function)
     assert _rows(table) == [(1, "old++"), (3, "new")]
     assert _names(table)[1:] == [("merges", 0), ("merges", 1)]
 
 
-def test_deletes_by_key_are_made_once(query: Query, path: str) -> None:
+@pytest.mark.slow
+def test_a_merge_with_clauses_into_a_key_table(spark: Any, path: str) -> None:
+    table, function = _merged_table(path, "id")
+    second = (1, [(2, "", "-D"), (1, "+", "+U")])
+    _given(spark, function, (0, [(1, "+", "+U"), (3, "new", "+I")]), second, second, second)
+    assert _rows(table) == [(1, "old++"), (3, "new")]
+    assert _names(table)[1:] == [("merges", 0), ("merges", 1)]
+
+
+def _merged_table(path: str, key: str | None) -> tuple[pp.Table, Callable[..., None]]:
+    table = pp.Table.create(path, "id BIGINT, v STRING", primary_key=key)
+    table.append({"id": [1, 2], "v": ["old", "old"]})
+    clauses = [pp.Delete("source.kind = '-D'"), pp.Update({"v": "concat(target.v, source.v)"})]
+    insert = [pp.Insert({"id": "source.id", "v": "source.v"})]
+    return table, foreach_batch(path, name="merges", on="id", when_matched=clauses, when_not_matched=insert)
+
+
+@pytest.mark.slow
+def test_deletes_by_key_are_made_once(spark: Any, path: str) -> None:
     table = pp.Table.create(path, "id BIGINT, v STRING")
     table.append({"id": [1, 2, 3], "v": ["a", "b", "c"]})
     function = foreach_batch(path, name="deletes", operation="delete", operation_keys="id")
-    query.add((2, "", ""))
-    query.run(function, "id")
+    keys = spark.sql("SELECT 2L AS id")
+    function(keys, 0)
     table.append({"id": [2], "v": ["again"]})
-    query.forget(0)
-    query.run(function, "id")
+    function(keys, 0)
     assert _rows(table) == [(1, "a"), (2, "again"), (3, "c")]
 
 
-def test_a_key_may_move_between_partitions(query: Query, path: str) -> None:
+@pytest.mark.slow
+def test_a_key_may_move_between_partitions(spark: Any, path: str) -> None:
     table = pp.Table.create(path, "id BIGINT, v STRING", primary_key="id", partition_by="v")
-    function = foreach_batch(path, name="moves")
-    query.add((1, "a", ""), (2, "b", ""))
-    query.add((1, "b", ""))
-    query.run(function, "id", "v")
-    query.forget(1)
-    query.run(function, "id", "v")
+    function, second = foreach_batch(path, name="moves"), spark.sql("SELECT 1L AS id, 'b' AS v")
+    function(spark.sql("SELECT * FROM VALUES (1L, 'a'), (2L, 'b') AS t(id, v)"), 0)
+    for _ in range(2):
+        function(second, 1)
     assert _rows(table) == [(1, "b"), (2, "b")]
 
 
-def test_a_table_of_a_catalog(query: Query, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_table_of_a_catalog(spark: Any, tmp_path: Path) -> None:
     options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": str(tmp_path / "wh")}
     merges = foreach_batch("db.t", name="m", on="id", when_matched="update", when_not_matched="insert", options=options)
     pp.Catalog.open(options).create_database("db")
-    query.add((1, "a", ""))
-    query.run(foreach_batch("db.t", name="w", options=options), "id", "v")
-    query.checkpoint = query.checkpoint.with_name("second")
-    query.add((1, "b", ""), (2, "c", ""))
-    query.run(merges, "id", "v")
+    first = spark.sql("SELECT 1L AS id, 'a' AS v")
+    foreach_batch("db.t", name="w", options=options)(first, 0)
+    for number, frame in enumerate([first, spark.sql("SELECT * FROM VALUES (1L, 'b'), (2L, 'c') AS t(id, v)")]):
+        merges(frame, number)
     table = pp.Catalog.open(options).table("db.t")
     assert _rows(table) == [(1, "b"), (2, "c")]
     assert _names(table) == [("w", 0), ("m", 0), ("m", 1)]

@@ -15,7 +15,7 @@ from pyspark.sql.functions import spark_partition_id
 import paimon_pyds as pp
 from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
 from paimon_pyds.spark import moving_keys, write
-from support.effort import FEW, LONG, sampled
+from support.effort import LONG, sampled
 from support.engine_model import KIND
 from support.moving_keys import ENGINES, KINDS, Model, create, fitting, found
 
@@ -47,9 +47,7 @@ def random_rows(random, engine, count):
     return fitting(rows, engine)
 
 
-@pytest.mark.parametrize(
-    ("name", "key"), sampled(itertools.product(ENGINES, [("id",), ("id", "q")]), 1 if FEW else 2)
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "key"), sampled(itertools.product(ENGINES, [("id",), ("id", "q")]), 1))
 def test_a_table_is_its_model_after_each_job(frames, path, name, key):
     random, engine = Random(name), ENGINES[name]
     table = create(path, engine, key, **{"dynamic-bucket.assigner-parallelism": "3"})
@@ -65,6 +63,7 @@ def test_a_table_is_its_model_after_each_job(frames, path, name, key):
     assert found(table) == model.rows()
 
 
+@pytest.mark.slow
 def test_any_split_of_rows_puts_a_key_into_one_place(frames, path):
     """Of equal rows the task that wrote which is not known; a table that is made by the write, without row kinds."""
     target, assigners, written = 50, 2, Counter()
@@ -83,6 +82,7 @@ def test_any_split_of_rows_puts_a_key_into_one_place(frames, path):
             assert buckets <= written[p] // target + assigners
 
 
+@pytest.mark.slow
 def test_columns_are_known_by_their_whole_names(frames, path):
     """A column `s.x` beside a struct s with a member x; names with backticks and blanks."""
     for turn in (1, 2):
@@ -109,6 +109,7 @@ def test_rows_that_spark_sends_with_large_texts(frames, path):
         frames.spark.conf.unset(setting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", sampled(["id", "STRING(id)", "DATE_ADD(DATE'2026-01-01', INT(id))"], 1))
 def test_of_rows_that_spark_holds_only_keys_between_theirs_are_read(frames, path, key, monkeypatch):
     """Others would be computed twice. Keys that come up when Spark computes them again are refused."""
@@ -138,6 +139,7 @@ def test_of_rows_that_spark_holds_only_keys_between_theirs_are_read(frames, path
         write(frame, path)
 
 
+@pytest.mark.slow
 def test_what_a_plain_write_is_told(frames, path):
     query = "SELECT id, 1 AS p FROM range(3)"
     for _ in range(2):  # the table is not made either

@@ -35,6 +35,7 @@ def test_spark_writes_what_spark_and_arrow_read(frames, path):
     same(table.scan().to_arrow(), frame.toArrow())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 def test_other_file_formats(frames, path, file_format):
     columns = dict(COLUMNS)
@@ -93,6 +94,7 @@ def test_arrow_writes_what_spark_reads(frames, path):
     assert back["char"].to_pylist() == ARROW["char"].to_pylist()
 
 
+@pytest.mark.slow
 def test_not_null_members_of_nullable_structs(frames, path):
     frame = frames.spark.sql(
         "SELECT id, IF(id = 1, NULL, named_struct('a', id, 'b', named_struct('c', 'x', 'd', array(1)))) AS s"
@@ -134,6 +136,7 @@ def test_time_columns(frames, path, time_type):
         assert frames.rows(frames.load(path)) == [(1, dt.time(1, 2, 3, 4000))]
 
 
+@pytest.mark.slow
 def test_lengths_hold(frames, path):
     from paimon_pyds.base.types import DataField, parse_type
 
@@ -169,6 +172,7 @@ def test_filters_on_every_type(frames, path):
         assert frames.load(path, filter=text).count() == found[text], text
 
 
+@pytest.mark.slow
 def test_decimals_of_another_scale(frames, path):
     pp.Table.create(path, pa.schema([("d", pa.decimal128(10, 2))]))
     frames.save("SELECT 1.5BD AS d", path)

@@ -15,7 +15,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.spark import compact
 from paimon_pyds.spark.maintenance import rescale
 from support.compaction import SCHEMA, VECTORS, data_files, ids, latest, live, make, rows
-from support.effort import FEW, sampled
+from support.effort import sampled
 from support.maintenance import is_exact
 from support.progress import Seen
 
@@ -40,6 +40,7 @@ def test_groups_are_rewritten_by_the_workers(spark: Any, tmp_path: Path) -> None
     assert frame.count() == table.count("color = 'red'") > 0
 
 
+@pytest.mark.slow
 def test_what_a_worker_says_of_damage_arrives_and_nothing_is_left(spark: Any, tmp_path: Path) -> None:
     table = make(tmp_path / "t", 5, partition_by=["day"])
     damaged = sorted(Path(table.path).rglob("day=0/*/*.parquet"))[0]
@@ -54,7 +55,8 @@ def test_what_a_worker_says_of_damage_arrives_and_nothing_is_left(spark: Any, tm
 RANGES = {"target-file-size": "4 kb", "source.split.target-size": "6 kb", "source.split.open-file-cost": "1 b"}
 
 
-@pytest.mark.parametrize("order", sampled(["order", "zorder", "hilbert"], 1 if FEW else 2))
+@pytest.mark.slow
+@pytest.mark.parametrize("order", sampled(["order", "zorder", "hilbert"], 1))
 def test_a_large_partition_is_sorted_by_ranges(spark: Any, tmp_path: Path, order: str) -> None:
     """The files of one range after another have no value in common, and no row is lost or doubled."""
     tracked = {"row-tracking.enabled": "true"} if order == "zorder" else {}
@@ -80,6 +82,7 @@ def test_a_large_partition_is_sorted_by_ranges(spark: Any, tmp_path: Path, order
         assert max(c.average_depth for c in table.index.layout(by).columns) < len(parts) * 0.7
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_a_large_partition_is_named_and_nothing_is_left(spark: Any, tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", SCHEMA, options=RANGES)
     for number in range(4):
@@ -93,6 +96,7 @@ def test_a_damaged_file_of_a_large_partition_is_named_and_nothing_is_left(spark:
     assert (data_files(table), latest(table).id) == (there, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [(), ("id", "day")], ids=["append", "key"])
 def test_buckets_are_rescaled_by_the_workers(spark: Any, tmp_path: Path, key: tuple[str, ...]) -> None:
     options = {"bucket": "2", "bucket-key": "id"}

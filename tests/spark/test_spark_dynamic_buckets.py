@@ -110,6 +110,7 @@ def test_java_goes_on_where_spark_ended(frames, oracle, tmp_path):
         assert {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_function", [False, True])
 def test_what_a_job_may_bring(frames, path, by_function):
     """Row kinds, a table that is made by the write, an overwrite, columns in another order and spelling."""
@@ -146,6 +147,7 @@ def test_a_bucket_gets_one_file(frames, path):
         assert 20 <= len(files) <= 26
 
 
+@pytest.mark.slow
 def test_the_last_row_of_a_key_in_a_task_wins(frames, path):
     pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
     rows = frames.spark.sql("SELECT INT(0) AS p, STRING(id % 50) AS k, id AS v FROM range(5000)").coalesce(1)

@@ -73,12 +73,14 @@ def test_options_are_refused_when_the_table_is_loaded(frames, six, options, mess
     assert re.search(message, text), text
 
 
+@pytest.mark.slow
 def test_an_explanation_that_cannot_be_written(frames, six, tmp_path):
     (tmp_path / "file").write_text("")
     text = failure(lambda: frames.load(six.path, explain=str(tmp_path / "file" / "why.html")).collect())
     assert "explain: can't " in text and "give the path of a file that can be written where Spark plans" in text
 
 
+@pytest.mark.slow
 def test_parts_of_a_table_by_a_path(frames, six):
     assert "no system table is named 'fils'" in failure(lambda: frames.load(f"{six.path}$fils"))
     assert "has no branch 'b'" in failure(lambda: frames.load(f"{six.path}$branch_b"))
@@ -89,6 +91,7 @@ def test_a_schema_and_the_option_columns_that_differ(spark, six):
     assert "columns names id, the schema given color" in failure(lambda: (reader.load(six.path).collect(), None)[1])
 
 
+@pytest.mark.slow
 def test_options_of_streams_are_refused_when_a_batch_is_read(frames, six):
     for options, message in (
         ({"scan__mode": "compacted-full"}, "scan.mode=compacted-full can't be read"),
@@ -98,6 +101,7 @@ def test_options_of_streams_are_refused_when_a_batch_is_read(frames, six):
         assert message in failure(lambda options=options: (frames.load(six.path, **options).collect(), None)[1])
 
 
+@pytest.mark.slow
 def test_a_table_with_a_primary_key(frames, path):
     schema = pa.schema([pa.field("id", pa.int32(), False), ("v", pa.string())])
     pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "1"})
@@ -109,6 +113,7 @@ def test_a_table_with_a_primary_key(frames, path):
     assert not pp.Table.open(path).snapshots.list()
 
 
+@pytest.mark.slow
 def test_corrupt_metadata(frames, six):
     snapshot = Path(six.path) / "snapshot" / "snapshot-2"
     whole = snapshot.read_text()

@@ -48,6 +48,7 @@ def test_indexes_are_built_by_the_workers(spark: Any, tmp_path: Path) -> None:
     assert len(table.snapshots.list()) == 4
 
 
+@pytest.mark.slow
 def test_checks_and_repairs_run_on_the_workers(spark: Any, tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     index.build(spark, table)

@@ -19,10 +19,10 @@ from support.v2_fixtures import v2_table
 pytestmark = [pytest.mark.spark, requires_shared]
 
 TABLES = (
-    "append_all_types", "append_avro", "append_bitmap_v2_side", "append_bucketed_types", "append_default_values",
-    "append_dv32_part", "append_dv64", "append_orc", "empty_snapshot", "evolve_append", "part_other_types",
-    "part_string_empty",
+    "append_all_types", "append_default_values", "append_dv32_part", "empty_snapshot", "evolve_append",
+    "part_other_types",
 )  # fmt: skip
+"""What Spark gets of types, partitions and splits: all tables are read in tests/java/conformance."""
 
 
 def sorted_rows(batches):
@@ -59,6 +59,7 @@ def test_a_variant_column_is_spark_s(spark, frames, tmp_path):
     assert pp.variant_values(pp.Table.open(ours).scan().to_arrow()["v"]) == [{"a": [Decimal("1.5"), "x"]}]
 
 
+@pytest.mark.slow
 def test_partitions_of_two_branches(frames):
     """With scan.fallback-branch the plan of a query is of both."""
     path = str(v2_table("fallback_branch"))
@@ -70,6 +71,7 @@ def test_partitions_of_two_branches(frames):
     assert [row["v"] for row in frames.load(path, topn="dt desc, v, 2").collect()] == ["fb3", "main2"]
 
 
+@pytest.mark.slow
 def test_chain_tables(frames):
     path = unpacked(ROOT / "tests" / "fixtures" / "chain_tables.tar.xz") / "c_dedup"
     rows = sorted(json.loads((path / "rows.json").read_text()), key=lambda row: (row["g"], row["dt"], row["k"]))
@@ -81,6 +83,7 @@ def test_chain_tables(frames):
     assert [row.asDict() for row in best] == rows[:-3:-1]
 
 
+@pytest.mark.slow
 def test_rows_that_wait_for_their_buckets_are_merged_in(frames, tmp_path):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
     path = str(tmp_path / "t")

@@ -67,6 +67,7 @@ def test_streams_bring_columns(spark: Any, tmp_path: Path, sink: str) -> None:
     assert table.to_arrow().to_pylist() == [{"id": 1, "c": 5}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keys"])
 def test_random_columns_come_widen_and_go(spark: Any, tmp_path: Path, keyed: bool) -> None:
     path = str(tmp_path / "t")

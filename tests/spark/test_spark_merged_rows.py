@@ -27,6 +27,7 @@ def texts(frame):
     return sorted(repr(tuple(row)) for row in frame.collect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pk_dedup_mor", "pk_partial_update", "pk_dv32", "pk_dynamic_bucket_part"])
 def test_rows_of_several_splits(frames, name):
     path = str(table_path(name))
@@ -41,6 +42,7 @@ def test_files_of_a_section_are_in_one_split():
     assert [len(split.files) for partition in partitions for split in partition.splits] == [4, 4, 4]
 
 
+@pytest.mark.slow
 def test_options_of_reading(frames):
     path = str(table_path("pk_dedup_mor"))
     table = pp.Table.open(path)
@@ -56,6 +58,7 @@ def test_options_of_reading(frames):
     assert frames.load(path, read_optimized="true").count() == 0
 
 
+@pytest.mark.slow
 def test_the_first_rows_in_an_order(frames):
     path = str(table_path("pk_dedup_mor"))
     rows = frames.load(path, topn="v desc, id, 7", filter="v IS NOT NULL", columns="id, v").collect()

@@ -56,6 +56,7 @@ def test_keys_that_move(frames, path):
     assert rows(path) == []
 
 
+@pytest.mark.slow
 def test_an_overwrite_and_append_tables_take_them(frames, path):
     pp.Table.create(path, [{"id": 1, "v": 2}], "id")
     frames.save("SELECT 2L AS id", path, "overwrite")
@@ -68,6 +69,7 @@ def test_an_overwrite_and_append_tables_take_them(frames, path):
         frames.save("SELECT 3L AS id", append, missing_columns="refuse")
 
 
+@pytest.mark.slow
 def test_members_of_structs(frames, path):
     pp.Table.create(path, [{"id": 1, "s": {"a": 1, "b": 2}}], "id", options={"bucket": "1"})
     part = "SELECT 1L AS id, named_struct('b', 3L) AS s"
@@ -77,6 +79,7 @@ def test_members_of_structs(frames, path):
     assert rows(path) == [{"id": 1, "s": {"a": None, "b": 3}}]
 
 
+@pytest.mark.slow
 def test_views_and_operations(frames, path):
     pp.Table.create(path, [{"id": 1, "v": 2}], "id", options={"bucket": "1"})
     frames.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW partly USING paimon OPTIONS (path '{path}')")

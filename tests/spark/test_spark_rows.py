@@ -13,7 +13,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError
 from paimon_pyds.spark import delete, merge, update
 from paimon_pyds.spark.options import parse_write_options
-from support.effort import FEW, sampled
+from support.effort import sampled
 
 pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
@@ -22,7 +22,7 @@ _MODES = {"vectors": {"deletion-vectors.enabled": "true", "deletion-vectors.bitm
 PLACE = "__paimon_file_path,__paimon_row_index"
 
 
-@pytest.fixture(params=sampled(_MODES, 1 if FEW else 2))
+@pytest.fixture(params=sampled(_MODES, 1))
 def table(request: pytest.FixtureRequest, path: str) -> pp.Table:
     options = {"file-index.bitmap.columns": "color,id", **_MODES[request.param]}
     made = pp.Table.create(path, _SCHEMA, partition_by=["p"], options=options)
@@ -55,6 +55,7 @@ def test_merge_of_a_dataframe(spark: Any, table: pp.Table) -> None:
     assert ids(table) == list(range(14))
 
 
+@pytest.mark.slow
 def test_a_merge_rounds_what_an_append_rounds(spark: Any, path: str) -> None:
     fields = [
         ("id", pa.int64()),
@@ -71,6 +72,7 @@ def test_a_merge_rounds_what_an_append_rounds(spark: Any, path: str) -> None:
     assert merged == appended and merged["t"].microsecond == 123_000
 
 
+@pytest.mark.slow
 def test_new_versions_of_rows_with_a_primary_key(spark: Any, path: str) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), False), *list(_SCHEMA)[1:]])
     made = pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "3", "missing-columns": "null"})
@@ -117,6 +119,7 @@ def test_rows_are_deleted_by_where_they_lie(frames: Any, table: pp.Table) -> Non
     assert table.snapshots.latest() == last  # nothing named, nothing done
 
 
+@pytest.mark.slow
 def test_rows_are_replaced_where_they_lie(frames: Any, table: pp.Table) -> None:
     new = _doubled(frames.load(table.path, filter="color = 'blue'", metadata_columns=PLACE))
     first = table.snapshots.latest().id
@@ -144,6 +147,7 @@ def test_rows_are_deleted_by_keys(frames: Any, table: pp.Table) -> None:
     assert ids(table) == [0, 4, 5, 6, 8, 9, 10, 11]
 
 
+@pytest.mark.slow
 def test_rows_are_upserted_by_keys(frames: Any, table: pp.Table) -> None:
     rows = "SELECT id, 'green' AS color, 0.5D AS price, CAST(id % 2 AS INT) AS p FROM range(10, 14)"
     frames.save(rows, table.path, operation="upsert", operation_keys="id")

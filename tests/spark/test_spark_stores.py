@@ -31,6 +31,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.slow
 def test_reads_and_writes_of_tasks(frames, server, capsys):
     options = server.options()
     path = f"{server.bucket()}/wh/t"
@@ -80,6 +81,7 @@ def test_secrets_of_stores_and_catalogs(server, postgres):
     made.drop_table("shop.t")
 
 
+@pytest.mark.slow
 def test_a_catalog_whose_tables_lie_in_a_store(frames, server, tmp_path: Path):
     options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": f"{server.bucket()}/wh"}
     options |= {"lock.enabled": "true", **server.options()}

@@ -60,6 +60,7 @@ def test_rows_are_those_of_spark(frames, orders, columns, n):
     assert frame.count() == len(expected) == min(n, everything.count())
 
 
+@pytest.mark.slow
 def test_with_a_filter_columns_and_a_limit(frames, orders):
     frame = frames.load(orders.path, topn="amount desc, id, 5", filter="color = 'blue'", columns="color, id", limit=4)
     everything = frames.load(orders.path)

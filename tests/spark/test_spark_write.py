@@ -50,6 +50,7 @@ def test_a_table_is_made_with_its_options(frames, path):
     assert frames.rows(frames.load(path).selectExpr("Id", "color", "string(dt)")) == [(1, "a", "2024-01-01")]
 
 
+@pytest.mark.slow
 def test_rows_are_not_appended_where_java_would_merge_them(frames, path):
     with pytest.raises(Exception, match=r"upsert-key=id can't be appended to.*paimon_pyds\.spark\.merge"):
         frames.save("SELECT 1 AS id, 'a' AS v", path, upsert_key="id")
@@ -79,6 +80,7 @@ def test_append_and_overwrite(frames, path):
     ]
 
 
+@pytest.mark.slow
 def test_many_tasks_make_one_snapshot(frames, path):
     frames.save(frames.spark.range(0, 25_000, 1, 4).selectExpr("id", "id % 3 AS p"), path, partition_by="p")
     table = pp.Table.open(path)
@@ -94,6 +96,7 @@ def test_rows_of_nothing(frames, path):
     assert frames.load(path).collect() == []
 
 
+@pytest.mark.slow
 def test_columns_are_matched_by_name(frames, six):
     frames.save("SELECT 9.5D AS SIZE, 'pink' AS color, 7 AS id", six.path)
     frames.save("SELECT 8 AS id", six.path)
@@ -101,6 +104,7 @@ def test_columns_are_matched_by_name(frames, six):
     assert frames.rows(frames.load(six.path, filter="id > 6")) == [(7, "pink", 9.5), (8, None, None), (9, None, None)]
 
 
+@pytest.mark.slow
 def test_values_are_cast_where_nothing_is_lost(frames, path):
     pp.Table.create(
         path,
@@ -209,6 +213,7 @@ def test_a_task_that_runs_into_a_bad_row_removes_its_files(path):
     assert data_files(path) == before
 
 
+@pytest.mark.slow
 def test_a_missing_table_is_not_made_when_told_so(frames, path):
     with pytest.raises(Exception, match="no Paimon table is here"):
         frames.save("SELECT 1 AS id", path, create_if_missing="false")
@@ -295,6 +300,7 @@ def test_options_that_contradict_the_table(frames, six, options, message):
         frames.save("SELECT 1 AS id", six.path, **options)
 
 
+@pytest.mark.slow
 def test_options_of_one_write(frames, six):
     frames.save("SELECT 7 AS id", six.path, **{"file.format": "avro", "bucket": "-1"})
     assert sorted(f.rsplit(".")[-1] for f in six.scan().plan().paths) == ["avro", "parquet", "parquet"]
@@ -307,6 +313,7 @@ def days(frames, path):
     return path
 
 
+@pytest.mark.slow
 def test_overwrite_of_named_partitions(frames, days):
     frames.save("SELECT 100L AS id, '1' AS day, 1 AS hour", days, "overwrite", overwrite_partition="day=1")
     assert frames.ids(frames.load(days)) == [0, 2, 3, 5, 100]
@@ -343,6 +350,7 @@ def test_overwrites_that_make_no_sense(frames, days, options, message):
     assert state(days) == before
 
 
+@pytest.mark.slow
 def test_null_partitions(frames, path):
     frames.save("SELECT id, IF(id = 1, NULL, string(id)) AS p FROM range(3)", path, partition_by="p")
     assert frames.rows(frames.load(path, filter="p IS NULL")) == [(1, None)]
@@ -447,6 +455,7 @@ def test_a_write_of_keys_in_any_partition_is_followed_by_a_tag(spark, path):
     assert tagged(path) == [1]
 
 
+@pytest.mark.slow
 def test_a_delete_of_rows_by_their_positions_is_followed_by_a_tag(spark, frames, path):
     frames.save("SELECT id FROM range(3)", path, **{"tag.automatic-creation": "batch", "bucket": "-1"})
     before = tagged(path)

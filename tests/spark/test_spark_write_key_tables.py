@@ -29,6 +29,7 @@ def test_rows_are_updated_and_deleted_by_key(frames, path):
     assert found == {**dict.fromkeys(range(90), "a"), **dict.fromkeys(range(110, 120), "b")}
 
 
+@pytest.mark.slow
 def test_rows_of_two_tasks_are_never_equally_old(frames, path):
     frames.save("SELECT 0 AS k, 0 AS v", path, **{"primary-key": "k", "bucket": "1"})
     rows = frames.spark.sql("SELECT /*+ REPARTITION(3) */ INT(id % 4) AS k, INT(id) AS v FROM range(40)")
@@ -43,6 +44,7 @@ def test_rows_of_two_tasks_are_never_equally_old(frames, path):
     assert sorted(ours) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_function", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_writes_compact_the_buckets_that_they_touched(frames, path, monkeypatch, by_function):
     """By the process that commits, or by the workers, where the session is at hand."""

@@ -17,7 +17,7 @@ from pyspark.sql.functions import spark_partition_id
 import paimon_pyds as pp
 from paimon_pyds.ops.system.tables import NAMES
 from paimon_pyds.ops.system.warehouse import WAREHOUSE_TABLES
-from support.effort import FEW, sampled
+from support.effort import sampled
 from support.values import lines
 
 pytestmark = pytest.mark.spark
@@ -47,7 +47,7 @@ def table(path: str) -> pp.Table:
 
 def test_each_system_table_by_name_and_by_path(spark: Any, frames: Any, table: pp.Table) -> None:
     warehouse = table.path.removesuffix("/db.db/t")
-    for name in sampled(NAMES, 5 if FEW else len(NAMES)):
+    for name in sampled(NAMES, 5):
         if name != "row_tracking":
             by_path = frames.load(f"{table.path}${name}")
             assert _stored(by_path) == _ours(table.system.read(name)), name
@@ -55,11 +55,12 @@ def test_each_system_table_by_name_and_by_path(spark: Any, frames: Any, table: p
     of_branch = by_name.option("table", "db.t$branch_b$snapshots").load()
     assert _stored(of_branch) == _ours(pp.Table.open(table.path, "b").system.read("snapshots"))
     assert {f.name: f.nullable for f in of_branch.schema}["snapshot_id"] is False
-    for name in sampled(WAREHOUSE_TABLES, 1 if FEW else len(WAREHOUSE_TABLES)):
+    for name in sampled(WAREHOUSE_TABLES, 1):
         frame = spark.read.format("paimon").option("warehouse", warehouse).option("table", f"sys.{name}").load()
         assert _stored(frame) == _ours(pp.Catalog(warehouse).system.read(name)), name
 
 
+@pytest.mark.slow
 def test_filter_columns_limit_and_changes(frames: Any, table: pp.Table) -> None:
     files = frames.load(f"{table.path}$files", filter="partition = '{1}'", columns="record_count,bucket", limit=1)
     assert files.columns == ["record_count", "bucket"]
@@ -89,6 +90,7 @@ def test_changes_that_are_named_are_read_by_several_tasks(frames: Any, path: str
         assert _stored(few) == lines(expected) != []
 
 
+@pytest.mark.slow
 def test_row_tracking(frames: Any, path: str) -> None:
     tracked = pp.Table.create(path, pa.schema([("a", pa.int64())]), options={"row-tracking.enabled": "true"})
     tracked.append(pa.table({"a": [1, 2]}))
