@@ -27,8 +27,8 @@ _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Healt
 # New examples at every run; those that fail are kept in .hypothesis/ and tried first from then on. A failure prints
 # what reproduces it. CI has the same examples every time, so that no change hangs on chance.
 _FIXED = {"derandomize": True, "database": None} if os.environ.get("CI") else {}
-settings.register_profile("few", max_examples=10, print_blob=True, **_FIXED, **_CALM)
-settings.register_profile("short", max_examples=25, print_blob=True, **_FIXED, **_CALM)
+settings.register_profile("few", max_examples=8, print_blob=True, **_FIXED, **_CALM)
+settings.register_profile("short", max_examples=15, print_blob=True, **_FIXED, **_CALM)
 settings.register_profile("long", max_examples=2000, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 

@@ -9,7 +9,7 @@ import pytest
 
 import paimon_pyds as pp
 from benchmarks.tpch import QUESTIONS, TABLES, generate, load, question
-from support.effort import LONG
+from support.effort import LONG, sampled
 
 duckdb = pytest.importorskip("duckdb")
 SCALE = 0.1 if LONG else 0.01
@@ -45,7 +45,7 @@ def answer(connection: Any, number: int, schema: str) -> list[tuple[Any, ...]]:
     return connection.sql(question(number, {table: f"{schema}.{table}" for table in TABLES}, SCALE)).fetchall()
 
 
-@pytest.mark.parametrize("number", QUESTIONS)
+@pytest.mark.parametrize("number", sampled(QUESTIONS, 8))
 def test_answers_are_those_of_parquet_files(number: int, world: Any) -> None:
     expected = answer(world, number, "parquet")
     assert answer(world, number, "plain") == expected

@@ -110,7 +110,7 @@ def _prepare(catalog: pp.Catalog) -> None:
 def test_a_rest_catalog_with_a_wrong_answer(call: str, tmp_path: Path) -> None:
     chance = random.Random(f"{SEED} {call}")
     asked, runs = 1, 0
-    while runs < (40 if LONG else 4):
+    while runs < (40 if LONG else 2):
         with rest_catalog(tmp_path / f"wh{runs}", _Lying) as server:
             assert isinstance(server, _Lying)
             options = {"metastore": "rest", "uri": server.address, "token": TOKEN, "warehouse": "wh"}

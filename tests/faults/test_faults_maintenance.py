@@ -277,7 +277,7 @@ def _prepared(directory: Path, name: str, made: Path) -> _Case:
     return _Case(name, directory, before, _states(pp.Table.open(directory / "after")), io.done, seconds)
 
 
-@pytest.mark.parametrize("name", _OPERATIONS)
+@pytest.mark.parametrize("name", sampled(_OPERATIONS, 16))
 def test_one_fault(tmp_path: Path, made: Path, name: str) -> None:
     case = _prepared(tmp_path, name, made)
     points = [point for point in enumerate(case.done) if point[1] not in HARMLESS]
@@ -301,7 +301,7 @@ def test_one_fault_of_a_copy(tmp_path: Path) -> None:
     store = _make(tmp_path / "t")._store
     rows, io = rows_of(pp.Table(store)), FaultyIO()
     clone(store, TableStore(io, str(tmp_path / "all")), CloneOptions())
-    for at, done in sampled(enumerate(io.done), 12):
+    for at, done in sampled(enumerate(io.done), 6):
         for mode in _OF_COPIES if LONG else (_OF_COPIES[at % len(_OF_COPIES)],):
             path = tmp_path / f"{at} {mode}"
             try:

@@ -112,7 +112,7 @@ def test_a_command_ends_with_a_status_and_a_message(
     commands: _Commands, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(f"{SEED} {kind}")
-    for command in COMMANDS if LONG else chance.sample(COMMANDS, 12):
+    for command in COMMANDS if LONG else chance.sample(COMMANDS, 7):
         status, count = commands.run(kind, command, None)
         said = capsys.readouterr().err
         assert status in (0, 1), (command, said)  # a kind of table may refuse it

@@ -271,7 +271,7 @@ def test_files_that_newer_snapshots_keep_are_no_orphans_where_all_that_were_foun
         table.maintenance.compact_manifests()
         _expired(table, retain=1)
 
-    moments = sampled(range(len(calls_of(start, _REMOVALS[name]))), 10)
+    moments = sampled(range(len(calls_of(start, _REMOVALS[name]))), 5)
     for at, files in zip(moments, each_moment(start, _REMOVALS[name], beside, moments), strict=True):
         assert _ids(files) == [0, 1, 2, 3, 50, 51], at
 

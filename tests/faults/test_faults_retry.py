@@ -52,7 +52,7 @@ def test_a_retry_after_any_fault_never_doubles_rows_or_loses_files(
     pp.Table(TableStore(counting, table.path)).commit([message])
     unknown = 0
     published = counting.done.index("create_if_absent")
-    for at in sorted({published, *sampled(range(len(counting.done)), 10)}):
+    for at in sorted({published, *sampled(range(len(counting.done)), 5)}):
         table, message = fresh(f"t{at}")
         try:
             pp.Table(TableStore(FaultyIO(at, mode, forever=forever), table.path)).commit([message])
@@ -88,7 +88,7 @@ def test_a_message_that_got_half_way_is_finished_by_the_next_commit_of_it(tmp_pa
     assert len(published) == 2
     halves = 0
     after = range(published[0] + 1, len(counting.done))
-    for at in sorted({published[1], *sampled(after, 6)}):
+    for at in sorted({published[1], *sampled(after, 3)}):
         path, moved = fresh(f"t{at}")
         error = {"error": lambda _: KeyboardInterrupt()} if what == "interrupt" else {}
         io = FaultyIO(at, mode, forever="down" if what == "down" else None, **error)  # type: ignore[arg-type]

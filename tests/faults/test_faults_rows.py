@@ -18,7 +18,7 @@ import paimon_pyds as pp
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.faults_io import (
     AFTER,
     BEFORE,
@@ -105,7 +105,7 @@ def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
     check_faults_anywhere(_prepared(tmp_path / "prepared", options), tmp_path, run, _state, mode)
 
 
-@pytest.mark.parametrize("change", [*CHANGES, "append"])
+@pytest.mark.parametrize("change", sampled([*CHANGES, "append"], 4))
 def test_a_fault_after_the_snapshot_is_no_failure(tmp_path: Path, change: str) -> None:
     """Who is told of an error does it again: rows that are there would come twice."""
     options, run = CHANGES[change] if change in CHANGES else (VECTORS, lambda t: t.append(_rows(20)))
@@ -158,7 +158,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
     table.append(pa.table([list(range(40)), ["a"] * 40, [0.0] * 40], schema=SCHEMA))
     rng = random.Random(5)
     first: Any = table.snapshots.latest()
-    for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "100" if LONG else "8")) // 2):
+    for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "100" if LONG else "4")) // 2):
         with victims(_change_for_ever, [(str(path),)], *_OPERATIONS):
             time.sleep(rng.uniform(0.05, 0.3))
         rows = table.scan("id < 1000").to_arrow()
@@ -178,7 +178,7 @@ def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
     table = pp.Table.create(path, pa.schema([("id", pa.int64())]), options=PATIENT)
     table.append(pa.table({"id": pa.array(range(50), pa.int64())}))
     rng = random.Random(6)
-    for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "100" if LONG else "6")) // 2):
+    for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "100" if LONG else "4")) // 2):
         with victims(insert_for_ever, [(path, 25)] * 2, "paimon_pyds.engine.rowlevel.merge_into") as heard:
             assert heard[0].recv_bytes() == b"d"
             time.sleep(rng.uniform(0.05, 0.3))

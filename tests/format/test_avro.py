@@ -279,7 +279,6 @@ def _doubled() -> dict[str, Any]:
     return found
 
 
-_ITSELF = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
 _MANY = b"\x80\x80\x80\x80\x80\x01\x00"
 """2 to the 34 items, and no more."""
 

@@ -61,7 +61,7 @@ def counted() -> Iterator[list[int]]:
         yield rows
 
 
-@settings(max_examples=max(20, settings.default.max_examples // 2))
+@settings(max_examples=max(12, settings.default.max_examples // 2))
 @given(data=tables(types=TYPES), batch_rows=st.sampled_from([7, 1000]), seed=st.integers(0, 9))
 def test_every_type(
     data: tuple[tuple[DataField, ...], pa.Table], batch_rows: int, seed: int, tmp_path_factory: pytest.TempPathFactory

@@ -23,6 +23,7 @@ from paimon_pyds.format.parquet.source import ParquetSource
 from paimon_pyds.format.parquet.thrift import I32, LIST, check_struct, decode_struct, encode_struct, with_checksum
 from paimon_pyds.storage.local import LocalFileIO
 from support.data_files import read_file
+from support.effort import sampled
 
 IO = LocalFileIO()
 FIELDS = [DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(("BIGINT", "STRING", "DOUBLE", "TIMESTAMP(6)"))]
@@ -43,7 +44,7 @@ def _write(path: Path, count: int, rows: int, options: dict[str, str]) -> pa.Rec
 
 
 @pytest.mark.parametrize("count", [3, 4], ids=["plain", "timestamps"])
-@pytest.mark.parametrize("codec", ["zstd", "zlib", "snappy", "lz4", "none"])
+@pytest.mark.parametrize("codec", sampled(["zstd", "zlib", "snappy", "lz4", "none"], 2))
 def test_no_byte_of_an_orc_file_changes_unnoticed(tmp_path: Path, codec: str, count: int) -> None:
     path = tmp_path / "a.orc"
     right = pa.Table.from_batches([_write(path, count, 300, {"file.compression": codec})])

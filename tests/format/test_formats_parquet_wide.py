@@ -58,7 +58,7 @@ def _read_both(
     return found[1], counters[1]
 
 
-@pytest.mark.parametrize("seed", range(60 if LONG else 12))
+@pytest.mark.parametrize("seed", range(60 if LONG else 6))
 def test_random_files(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     kinds = [rng.choice(_KINDS) for _ in range(rng.randrange(1, 20))]

@@ -239,7 +239,7 @@ def _table(path: Path, value: str = "BIGINT", **more: str) -> pp.Table:
     return pp.Table.create(path, f"id INT, m MAP<STRING, {value}>", options=options)
 
 
-@settings(max_examples=300 if LONG else 25)
+@settings(max_examples=300 if LONG else 12)
 @given(st.lists(_MAPS, max_size=3), st.integers(1, 4))
 def test_random_maps_are_the_same_again(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[Map]], most: int

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from paimon_pyds.base.types import DataField, arrow_schema, arrow_type, parse_type
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.format.statistics import StatsCollector, encode_stats
+from support.effort import examples
 from support.strategies import tables
 
 MODES = ("none", "counts", "full", "truncate(1)", "truncate(16)")
@@ -28,7 +29,7 @@ def _of_files(batch: pa.RecordBatch, starts: list[int], dense: bool, *collector:
 
 
 @given(data=st.data(), dense=st.booleans(), file_format=st.sampled_from(["parquet", "orc", "avro"]))
-@settings(deadline=None, max_examples=150, phases=[Phase.explicit, Phase.generate])
+@settings(deadline=None, max_examples=examples(50), phases=[Phase.explicit, Phase.generate])
 def test_parts_of_a_batch_have_the_statistics_of_files(data: st.DataObject, dense: bool, file_format: str) -> None:
     fields, table = data.draw(tables())
     batch = pa.Table.from_arrays(table.columns, schema=arrow_schema(fields)).combine_chunks().to_batches()

@@ -226,7 +226,7 @@ def test_bloom_filter_asks_for_both_zeros() -> None:
         assert index.evaluate(Leaf(Op.EQ, ref, (math.nan,)), 1).selection.is_none
 
 
-@settings(max_examples=500 if LONG else 20, deadline=None)
+@settings(max_examples=500 if LONG else 10, deadline=None)
 @given(data=st.data())
 def test_map_keys(data: st.DataObject) -> None:
     keys = ["k1", "k2", "ключ"]

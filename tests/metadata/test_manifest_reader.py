@@ -21,6 +21,7 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestEntry,
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
+from support.effort import examples
 from support.manifests import entry_at
 
 _COLUMNS = {
@@ -51,7 +52,7 @@ def entry(table: pp.Table) -> ManifestEntry:
 _ROWS = st.lists(st.tuples(*(st.none() | values for _, values in _COLUMNS.values())), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(manifests=st.lists(_ROWS, min_size=1, max_size=4), wanted=_ROWS)
 def test_manifests_of_the_partitions_are_kept(
     table: pp.Table, entry: ManifestEntry, manifests: list[list[tuple[Any, ...]]], wanted: list[tuple[Any, ...]]

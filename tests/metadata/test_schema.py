@@ -12,6 +12,7 @@ from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.json_text import to_java_json
 from paimon_pyds.metadata.schema import parse_schema, schema_to_json
 from paimon_pyds.metadata.snapshot import parse_snapshot, snapshot_to_json
+from support.effort import examples
 from support.fixtures import DEV, requires_shared
 from support.metadata_samples import SNAPSHOT
 
@@ -158,7 +159,7 @@ def test_deeply_nested_types_do_not_overflow() -> None:
     [(SAMPLE, parse_schema, schema_to_json), (SNAPSHOT, parse_snapshot, snapshot_to_json)],
     ids=["schema", "snapshot"],
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     cut=st.tuples(st.integers(0, 900), st.integers(0, 8)),
     put=st.sampled_from([b"", b"\0", b'"', b"{", b"9" * 30, b"null", b"-1", b"\xf0"]),

@@ -11,6 +11,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from support.effort import sampled
 from support.s3_server import ACCESS_KEY, SECRET_KEY, Server, serving
 from support.servers import forwarding
 
@@ -70,7 +71,7 @@ def _set(monkeypatch: pytest.MonkeyPatch, home: Path, server: Server, variables:
     (home / "config").write_text(PROFILE + config.format(**places))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 14))
 def test_a_table_by_the_environment_alone(
     case: str, server: Server, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

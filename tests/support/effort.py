@@ -14,11 +14,16 @@ Case = TypeVar("Case")
 LONG = settings().max_examples > 100
 """Whether this is `make test-long`."""
 
-FEW = settings().max_examples < 20
+FEW = settings().max_examples < 12
 """Whether this is `make test-oldest`: it shows what older dependencies do differently, and not all else once more."""
 
 SEED = int(os.environ.get("PAIMON_PYDS_SEED") or (0 if os.environ.get("CI") else random.randrange(1_000_000)))
 """What the samples are drawn by. pytest prints it first; PAIMON_PYDS_SEED sets it."""
+
+
+def examples(count: int) -> int:
+    """So many examples of hypothesis, and as many as tests have by default in long runs."""
+    return settings().max_examples if LONG else count
 
 
 def sampled(cases: Iterable[Case], count: int) -> list[Case]:

@@ -23,7 +23,7 @@ from paimon_pyds.storage import BytesSource
 from support.effort import LONG
 from support.fixtures import DEV, json_lines
 
-FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "1500"))
+FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "600"))
 BOUND = 64 << 20
 """Bytes that no damaged index may make us allocate."""
 Seed = tuple[str, str, str, bytes, int, list[Any]]

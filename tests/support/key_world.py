@@ -27,7 +27,6 @@ from support.table_world import FORMATS, Pools, World, numbered
 
 VALUES = {"a": "BIGINT", "b": "STRING", "s": "INT", "l": "BIGINT"}
 """Columns that engines name."""
-NULLS_IN_NESTED = ["ARRAY", "MAP"]
 _OP = {"rowkind-column": "op"}
 _LAYOUT: dict[str, list[str]] = {
     "write-buffer-size": ["1 b", "1 kb"],

@@ -16,26 +16,17 @@ from paimon_pyds.keys.merge.windows import SortedBatches, windows
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.storage.local import LocalFileIO
-from support.values import lines
 
 
-def merged_rows(
-    files: Iterable[PlannedFile], schema: TableSchema, batch_rows: int = 100_000
-) -> Iterator[pa.RecordBatch]:
+def merged_rows(files: Iterable[PlannedFile], schema: TableSchema) -> Iterator[pa.RecordBatch]:
     """The rows that readers see: the table's columns, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``."""
     buckets: dict[object, list[PlannedFile]] = {}
     for file in files:
         buckets.setdefault(file.bucket_id, []).append(file)
     merger = RowMerger(schema)
     for members in buckets.values():
-        for window in windows(_runs(members, schema, batch_rows), merger.keys, merger.needed):
+        for window in windows(_runs(members, schema), merger.keys, merger.needed):
             yield without_deletes(merger.merge(window, [*schema.field_names, SEQUENCE_NUMBER, VALUE_KIND]))
-
-
-def merged_lines(files: Iterable[PlannedFile], schema: TableSchema, batch_rows: int = 100_000) -> list[str]:
-    """The table's columns of these rows, as texts of JSON."""
-    names = list(schema.field_names)
-    return [line for rows in merged_rows(files, schema, batch_rows) for line in lines(rows.select(names))]
 
 
 def _file_fields(schema: TableSchema) -> tuple[DataField, ...]:
@@ -49,10 +40,10 @@ def _file_fields(schema: TableSchema) -> tuple[DataField, ...]:
     )
 
 
-def _batches(file: PlannedFile, schema: TableSchema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _batches(file: PlannedFile, schema: TableSchema) -> Iterator[pa.RecordBatch]:
     hints = ReadHints(schema.options, file.instants)
     reader = by_path(file.path).open_reader(LocalFileIO(), file.path, file.size, ReadCounters(), hints)
-    for batch in reader.read(_file_fields(schema), RowSelection.ALL, batch_rows):
+    for batch in reader.read(_file_fields(schema), RowSelection.ALL, 100_000):
         for name in schema.trimmed_primary_keys:
             if key_column(name) not in batch.schema.names:
                 batch = batch.append_column(key_column(name), batch.column(name))
@@ -60,7 +51,7 @@ def _batches(file: PlannedFile, schema: TableSchema, batch_rows: int) -> Iterato
     reader.close()
 
 
-def _runs(files: Sequence[PlannedFile], schema: TableSchema, batch_rows: int) -> list[SortedBatches]:
+def _runs(files: Sequence[PlannedFile], schema: TableSchema) -> list[SortedBatches]:
     """Those of a bucket: every file of level 0 is one, and every higher level, whose files' keys are in order."""
     runs: dict[object, list[PlannedFile]] = {}
     for file in sorted(files, key=lambda f: -f.run.level if f.run else 0):
@@ -68,7 +59,7 @@ def _runs(files: Sequence[PlannedFile], schema: TableSchema, batch_rows: int) ->
         runs.setdefault(file.run.level or file.path, []).append(file)
     found = []
     for members in runs.values():
-        parts = [list(_batches(file, schema, batch_rows)) for file in members]
+        parts = [list(_batches(file, schema)) for file in members]
         parts.sort(key=lambda part: [part[0].column(key_column(k))[0].as_py() for k in schema.trimmed_primary_keys])
         found.append(SortedBatches([batch for part in parts for batch in part], members[0].path))
     return found

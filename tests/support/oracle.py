@@ -365,10 +365,6 @@ class Batch:
         path.write_text(json.dumps(list(predicates)), encoding="utf-8")
         return self.add("indexeval", container, _field_text(schema), f"@{path}", row_count)
 
-    def index_dump(self, container: Path, schema: pa.Schema | Sequence[DataField]) -> Reply:
-        """Columns, index types and bodies (hex) of an index container."""
-        return self.add("indexdump", container, _field_text(schema))
-
     def delete(self, warehouse: Path, table: str, filter: Mapping[str, Any]) -> Reply:
         """Delete rows of an append table by deletion vectors."""
         return self.add("delete", warehouse, table, "--filter", json.dumps(filter))

@@ -109,7 +109,7 @@ class Model:
         assert rows_of(self.table, "pic IS NULL") == [each for each in rows if each["pic"] is None]
 
 
-@pytest.mark.parametrize("number", range(40 if LONG else 3))
+@pytest.mark.parametrize("number", range(40 if LONG else 2))
 def test_random_operations(tmp_path: Path, number: int) -> None:
     model = Model(create(tmp_path / "t"), random.Random(f"{SEED}-{number}"))
     for _ in range(12):

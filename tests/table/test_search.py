@@ -231,7 +231,7 @@ def test_a_damaged_index_is_an_error_or_gives_true_rows(table: pp.Table) -> None
     for kind in ("ivf-flat", "full-text"):
         path = files_of(table, kind)[0]
         data, failed = path.read_bytes(), 0
-        for _ in range(60 if LONG else 12):
+        for _ in range(60 if LONG else 6):
             at = rng.randrange(len(data))
             damaged = rng.choice([data[:at], data[:at] + bytes(rng.choices(range(256), k=8)) + data[at + 8 :]])
             path.write_bytes(damaged)

@@ -92,7 +92,7 @@ class Model:
         assert rows_of(self.table, "v IS NULL") == [each for each in rows if each["v"] is None]
 
 
-@pytest.mark.parametrize("number", range(40 if LONG else 3))
+@pytest.mark.parametrize("number", range(40 if LONG else 2))
 def test_random_operations(tmp_path: Path, number: int) -> None:
     model = Model(create(tmp_path / "t"), random.Random(f"{SEED}-{number}"))
     model.append()

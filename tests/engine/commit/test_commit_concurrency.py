@@ -67,7 +67,7 @@ def _check_state(table: pp.Table) -> None:
 @pytest.mark.timeout(900)
 def test_writers_killed_at_any_moment_leave_a_committed_state(tmp_path: Path) -> None:
     """Two writers at a time on one table."""
-    rounds = int(os.environ.get("PAIMON_PYDS_KILLS", "100" if LONG else "8")) // 2
+    rounds = int(os.environ.get("PAIMON_PYDS_KILLS", "100" if LONG else "4")) // 2
     rng = random.Random(7)
     path = tmp_path / "t"
     options = {"file-index.bitmap.columns": "worker", "file-index.in-manifest-threshold": "1b"}

@@ -17,7 +17,7 @@ import paimon_pyds as pp
 from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitConflictError
 from support.dynamic_buckets import bucket_keys
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.live_files import table_files
 from support.oracle import Oracle, requires_java_oracle
 from support.races import at_once, race
@@ -70,7 +70,7 @@ _TABLES = {
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", _TABLES if LONG else ["partitions", "any partition"])
+@pytest.mark.parametrize("kind", _TABLES if LONG else sampled(["partitions", "any partition"], 1))
 def test_processes_that_append_to_the_same_keys_all_land(tmp_path: Path, kind: str) -> None:
     key, by, options = _TABLES[kind]
     retries = {"commit.max-retries": "100"}

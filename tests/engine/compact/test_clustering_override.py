@@ -241,7 +241,7 @@ def test_a_full_compaction_takes_all_but_a_run_that_needs_none() -> None:
     assert _chosen([*apart[:2], _file(2, 100, 1, (2, 3), has_deletes=True)], full=True) == [2]
 
 
-@settings(max_examples=1000 if LONG else 30)
+@settings(max_examples=1000 if LONG else 12)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 200), st.integers(0, 9), st.integers(0, 9))), st.booleans())
 def test_no_more_runs_are_left_than_the_options_allow(shapes: list[tuple[int, int, int, int]], full: bool) -> None:
     files = [_file(n, size, level, (low, low + more)) for n, (level, size, low, more) in enumerate(shapes)]

@@ -101,7 +101,7 @@ def _told(text: str) -> Iterator[None]:
 _PAIRS = [(engine, mode) for engine in ENGINES for mode in MODES]
 
 
-@pytest.mark.parametrize(("engine", "mode"), sampled(_PAIRS, 4))
+@pytest.mark.parametrize(("engine", "mode"), sampled(_PAIRS, 2))
 @pytest.mark.parametrize("seed", range(40 if LONG else 1))
 def test_rows_are_those_that_were_written(tmp_path: Path, engine: str, mode: str, seed: int) -> None:
     """As in a table that is never compacted; of first rows, by the rows themselves."""

@@ -78,7 +78,7 @@ def _tables(producer: str) -> dict[str, dict[str, str]]:
     """Options of tables of some engines, new ones at each run, and with each way to compare rows."""
     found = {}
     able = [engine for engine in ENGINES if producer == "lookup" or engine not in _LOOK_UP]
-    for number, engine in sampled(enumerate(able), 3):
+    for number, engine in sampled(enumerate(able), 2):
         ways = [*COMPARED] if engine == "sequence" else [[*COMPARED][number % 3]]
         for way in ways:
             found[f"{engine}_{way}"] = {"changelog-producer": producer, **ENGINES[engine], **COMPARED[way]}
@@ -217,7 +217,7 @@ def _with_added(rows: pa.Table, number: int) -> pa.Table:
 _STEPS = st.lists(st.sampled_from(["write", "write", "few", "minor", "full"]), min_size=4, max_size=9)
 
 
-@pytest.mark.parametrize("engine", sampled(ENGINES, 5))
+@pytest.mark.parametrize("engine", sampled(ENGINES, 3))
 @settings(max_examples=100 if LONG else 2, deadline=None)
 @given(
     steps=_STEPS,

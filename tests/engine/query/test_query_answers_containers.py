@@ -20,6 +20,7 @@ from paimon_pyds.index.roaring.codec import encode_bitmap
 from paimon_pyds.index.slice_containers import containers_of, read_containers
 from paimon_pyds.index.source import Window
 from paimon_pyds.storage import BytesSource
+from support.effort import examples
 
 CONTAINERS = 12
 ROWS = CONTAINERS * 65_536
@@ -52,7 +53,7 @@ def window(parts: Sequence[bytes]) -> tuple[Window, list[tuple[int, int]]]:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.lists(KINDS, min_size=CONTAINERS, max_size=CONTAINERS), min_size=1, max_size=3),
     st.sets(st.integers(0, CONTAINERS - 1), min_size=1),
@@ -78,7 +79,7 @@ def test_which_containers() -> None:
     assert containers_of(BitMap([1]), 65_536) is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_damage_is_an_error_or_leaves_rows_of_the_file(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(KINDS, min_size=CONTAINERS, max_size=CONTAINERS))

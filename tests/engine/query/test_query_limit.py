@@ -10,6 +10,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.engine.read import FileTrace
+from support.effort import sampled
 
 ROWS = 40_000
 OPTIONS = {
@@ -41,7 +42,7 @@ def run(table: pp.Table, **scan: Any) -> tuple[list[int], list[FileTrace]]:
     return [i for batch in batches for i in batch.column(0).to_pylist()], traces
 
 
-@pytest.mark.parametrize("options", [{}, {"file-index.read.enabled": "false"}])
+@pytest.mark.parametrize("options", sampled([{}, {"file-index.read.enabled": "false"}], 1))
 @pytest.mark.parametrize("filter_", [None, "color = 'red'", "color = 'red' AND text LIKE '%00'", "text = 'text 7'"])
 @pytest.mark.parametrize("limit", [0, 1, 3, 399, 2_000])
 def test_the_rows_are_the_first_ones(table: pp.Table, filter_: str | None, limit: int, options: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.engine.read import FileTrace
+from support.effort import sampled
 
 ROWS = 40_000
 
@@ -46,8 +48,9 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("filter_", FILTERS)
-@pytest.mark.parametrize("columns", [None, ["id"], ["tags", "few"]])
+@pytest.mark.parametrize(
+    ("filter_", "columns"), sampled(itertools.product(FILTERS, [None, ["id"], ["tags", "few"]]), 6), ids=str
+)
 def test_blocks_are_decoded_once(table: pp.Table, data: pa.Table, filter_: str, columns: list[str] | None) -> None:
     traces: list[FileTrace] = []
     batches = list(table.scan(filter=filter_, columns=columns).to_batches(on_file=traces.append))

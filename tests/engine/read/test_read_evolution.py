@@ -22,6 +22,7 @@ from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 from paimon_pyds.sql.expression.condition import bind_filter
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate, make_and, make_or
+from support.effort import examples
 from support.fixtures import fixture_dir, json_lines, requires_shared
 
 
@@ -459,7 +460,7 @@ def _holds(leaf: Predicate, value: Any) -> bool:
 
 
 @pytest.mark.parametrize(("source", "target", "values", "literals"), PAIRS, ids=[f"{p[0]}->{p[1]}" for p in PAIRS])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_devolved_filters_keep_all_that_matches(
     source: str, target: str, values: st.SearchStrategy[Any], literals: st.SearchStrategy[Any], data: st.DataObject

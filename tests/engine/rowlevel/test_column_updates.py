@@ -39,7 +39,7 @@ def sorted_rows(table: pp.Table) -> list[dict[str, Any]]:
     return table.to_arrow().sort_by("id").to_pylist()
 
 
-@pytest.mark.parametrize("number", range(1000 if LONG else 6))
+@pytest.mark.parametrize("number", range(1000 if LONG else 3))
 def test_random_operations_give_the_rows_of_a_plain_table(number: int, tmp_path: Path) -> None:
     world = EvolvingTable(tmp_path / "t", random.Random(SEED + number))
     for _ in range(12):
@@ -226,7 +226,7 @@ def test_updates_of_columns_with_a_global_index(action: str, tmp_path: Path) -> 
     assert set(table.scan("name = 'new'").to_arrow()["id"].to_pylist()) == {3}
 
 
-@pytest.mark.parametrize("seed", range(40 if LONG else 4))
+@pytest.mark.parametrize("seed", range(40 if LONG else 2))
 def test_damaged_column_files_give_errors_or_the_rows(seed: int, table: pp.Table) -> None:
     update_n(table)
     expected, rng = sorted_rows(table), random.Random(SEED + seed)

@@ -24,8 +24,9 @@ from paimon_pyds.format.blob.references import (
     encode_view,
     is_descriptor,
 )
+from support.effort import examples
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=examples(25), deadline=None)
 blobs = st.binary(max_size=40)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from paimon_pyds.base.types import arrow_schema
 from paimon_pyds.base.types.kinds import REFUSED_KINDS
+from support.effort import sampled
 from support.fixtures import ARCHIVE, DEV, fixture_dir, fixture_names, meta, requires_shared, table_fields, table_path
 from support.oracle import Oracle, OracleError, requires_java_oracle
 from support.v2_fixtures import ARCHIVE as ARCHIVE_2
@@ -28,7 +29,7 @@ def _full_reads() -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("name", _full_reads())
+@pytest.mark.parametrize("name", sampled(_full_reads(), 20))
 def test_expected_rows_survive_arrow(name: str) -> None:
     path = fixture_dir(name) / next(r["expected"] for r in meta(name)["reads"] if r["name"] == "full")
     schema = arrow_schema(table_fields(table_path(name)))

@@ -48,7 +48,7 @@ TABLES: dict[str, tuple[dict[str, str], tuple[str, ...], dict[str, Any]]] = {
 
 def test_java_reads_what_was_compacted(oracle: Oracle, tmp_path: Path) -> None:
     tables = {}
-    for name, (options, keys, call) in sampled(TABLES.items(), 4):
+    for name, (options, keys, call) in sampled(TABLES.items(), 2):
         table = make(tmp_path / name / "db.db" / "t", 8, VECTORS | INDEXES | options, partition_by=keys)
         table.delete("id IN (3, 33, 77) OR id BETWEEN 40 AND 49")
         before, gone = sorted(lines(table.scan().to_arrow())), deleted(table)

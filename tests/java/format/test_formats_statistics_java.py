@@ -15,6 +15,7 @@ import pytest
 
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, field_from_json
 from paimon_pyds.format.statistics import StatsCollector, stats_modes
+from support.effort import sampled
 from support.fixtures import DEV, json_lines, requires_shared
 
 _EPOCH_DAY = 719162  # days from 0001-01-01 to 1970-01-01
@@ -71,7 +72,7 @@ def _same(ours: Any, java: Any) -> bool:
 
 
 @requires_shared
-@pytest.mark.parametrize("name", _fixtures())
+@pytest.mark.parametrize("name", sampled(_fixtures(), 25))
 def test_equal_java(name: str) -> None:
     folder = DEV / name
     listing = next(iter((folder / "expected").glob("files.jsonl*")), None)

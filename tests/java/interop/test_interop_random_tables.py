@@ -41,7 +41,7 @@ from support.values import lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-BATCHES, TABLES = (12, 80) if LONG else (1, 25)
+BATCHES, TABLES = (12, 80) if LONG else (1, 15)
 FILTERS, QUESTIONS = 6, 14
 
 

@@ -15,11 +15,12 @@ from paimon_pyds.base.row import hash_rows
 from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.keys.bucket import bucket_of
+from support.effort import examples
 
 INT, BIGINT, STRING = parse_type("INT"), parse_type("BIGINT"), parse_type("STRING")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1), st.integers(1, 1000))
 def test_default_and_mod_stay_in_range(values: list[int | None], buckets: int) -> None:
     keys = pa.array(values, pa.int64())
@@ -85,7 +86,7 @@ def java_hash(value: Any) -> int:
     return int((unsigned ^ unsigned >> 32) % 2**32)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -17,7 +17,7 @@ from paimon_pyds.metadata.record_codec import decode_index_manifest, encode_inde
 from paimon_pyds.storage import BytesSource
 from support.effort import LONG
 
-FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "2000"))
+FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "700"))
 BOUND = 64 << 20
 ROWS = 200_000
 

@@ -21,6 +21,7 @@ from paimon_pyds.metadata.deletion.vector import (
     write_vectors,
 )
 from paimon_pyds.storage import BytesSource
+from support.effort import examples
 from support.fixtures import DEV, json_lines
 
 FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "2000"))
@@ -103,7 +104,7 @@ def test_whole_deletion_files_are_written_equal() -> None:
 
 
 @given(st.lists(st.tuples(POSITIONS, st.sampled_from([32, 64])), max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_deletion_file_gives_back_its_vectors(contents: list[tuple[list[int], int]]) -> None:
     vectors = [DeletionVector(BitMap(positions), bits) for positions, bits in contents]
     data, ranges = write_vectors(vectors)

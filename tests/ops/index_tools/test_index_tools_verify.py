@@ -27,6 +27,7 @@ from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
 from paimon_pyds.ops.index_tools.inspect import dump_container
 from paimon_pyds.ops.index_tools.verify import VerifyReport
 from paimon_pyds.storage import BytesSource
+from support.effort import examples, sampled
 from support.fixtures import DEV, requires_shared, table_path
 from support.live_files import live_files
 from support.progress import Seen
@@ -121,7 +122,7 @@ def _with_indexes() -> list[str]:
 
 
 @requires_shared
-@pytest.mark.parametrize("name", _with_indexes())
+@pytest.mark.parametrize("name", sampled(_with_indexes(), 10))
 def test_java_s_indexes_are_what_the_data_says(name: str) -> None:
     """Row by row, of every type, in both versions, primary-key tables included."""
     report = pp.Table.open(table_path(name)).index.verify()
@@ -130,7 +131,7 @@ def test_java_s_indexes_are_what_the_data_says(name: str) -> None:
     assert {f.kind for f in report.findings} <= {"unconfigured"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_every_index_of_every_type_reads_back(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(INDEX_TYPES))

@@ -155,7 +155,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
-@pytest.mark.parametrize("name", sampled(_MAKERS, 4))
+@pytest.mark.parametrize("name", sampled(_MAKERS, 2))
 @pytest.mark.slow
 def test_memory(tmp_path: Path, name: str) -> None:
     make, message = _MAKERS[name]

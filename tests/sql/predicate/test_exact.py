@@ -20,8 +20,9 @@ from paimon_pyds.sql.predicate.normal_form import parse_filter
 from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 from support import predicate_model as model
+from support.effort import examples
 
-MORE = settings(max_examples=max(60, settings.default.max_examples))
+MORE = settings(max_examples=examples(30))
 
 
 def bound(text: str) -> Predicate:

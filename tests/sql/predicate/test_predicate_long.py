@@ -104,7 +104,7 @@ def check_statistics(found: Predicate) -> None:
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_long_ors_keep_the_rows_of_their_parts(form: str) -> None:
-    parts = [FORMS[form](n) for n in range(200 if LONG else 100)]
+    parts = [FORMS[form](n) for n in range(200 if LONG else 50)]
     found = bind_filter(" OR ".join(parts), FIELDS)
     expected = one_by_one(parts)
     assert 0 < expected.sum() < len(expected)
@@ -187,7 +187,7 @@ TESTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("trial", range(120 if LONG else 20))
+@pytest.mark.parametrize("trial", range(120 if LONG else 8))
 def test_long_ands_keep_the_rows_that_all_parts_keep(trial: int) -> None:
     """Random conditions, each of up to three tests joined by OR, on columns of which any may be NULL."""
     draw = random.Random(f"and {trial}")

@@ -40,6 +40,7 @@ from paimon_pyds.sql.predicate.tree import (
 )
 from paimon_pyds.sql.text.lexer import MAX_DEPTH
 from paimon_pyds.sql.text.tree import Literal
+from support.effort import examples
 
 FIELDS = [
     DataField(i, name, parse_type(type_))
@@ -485,7 +486,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=max(120, settings.default.max_examples))
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from(PIECES.split(" ")), max_size=14).map(" ".join) | st.text(max_size=30))
 def test_any_text_parses_or_gives_the_one_error(text: str) -> None:
     try:

@@ -77,14 +77,14 @@ def comparable(condition: Any) -> bool:
 def test_random_conditions(spark: Any) -> None:
     conditions: list[Any] = []
 
-    @settings(max_examples=250 if LONG else 100, database=None, derandomize=True)
+    @settings(max_examples=250 if LONG else 60, database=None, derandomize=True)
     @given(model.conditions(leaves=3))
     def collect(condition: Any) -> None:
         conditions.append(condition)
 
     collect()
     texts = sorted({model.to_text(c) for c in conditions if comparable(c)})
-    assert len(texts) > (120 if LONG else 45)
+    assert len(texts) > (120 if LONG else 25)
     check(spark, texts)
 
 

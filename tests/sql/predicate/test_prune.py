@@ -21,11 +21,12 @@ from paimon_pyds.sql.predicate.prune import ColumnStats, always_true, may_match,
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Predicate, make_and, root_columns
 from support import predicate_model as model
+from support.effort import examples
 
 SCHEMA = arrow_schema(model.FIELDS)
 KINDS = {f.name: f.type.kind for f in model.FIELDS}
 NESTED = {"r", "m"}
-MORE = settings(max_examples=max(60, settings.default.max_examples))
+MORE = settings(max_examples=examples(30))
 
 
 def bound(text: str, fields: Any = model.FIELDS) -> Predicate:
