@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field as dataclass_field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,7 +32,7 @@ from paimon_pyds.base.arrays import (
 )
 from paimon_pyds.base.progress import counted, current
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.row import decode_column
+from paimon_pyds.base.row import DecodedColumn, columns_of
 from paimon_pyds.base.types import DataType, scalar_to_internal
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.errors import CorruptFileError
@@ -356,6 +357,13 @@ class RowStatistics:
     row_counts: pa.Int64Array
     exact_strings: bool = False
     nan_counted: Callable[[], bool | npt.NDArray[np.bool_]] = lambda: True
+    _decoded: list[Callable[[int], DecodedColumn]] = dataclass_field(default_factory=list)
+
+    def _ends(self) -> list[Callable[[int], DecodedColumn]]:
+        """What gives least and greatest values of a column; many may be wanted."""
+        if not self._decoded:
+            self._decoded[:] = [columns_of(rows, self.types, arity=True) for rows in (self.minimum, self.maximum)]
+        return self._decoded
 
     def of(self, column: ColumnRef) -> ColumnStats | None:
         """The statistics of one column; None when the files have none for it."""
@@ -366,8 +374,7 @@ class RowStatistics:
         if self.types[i].kind in UNORDERED_KINDS:  # never has bounds, but may have its NULLs counted
             none = pa.nulls(len(self.row_counts))
             return ColumnStats(min=none, max=none, null_count=nulls, row_count=self.row_counts)
-        low = decode_column(self.minimum, self.types, i, arity=True)
-        high = decode_column(self.maximum, self.types, i, arity=True)
+        low, high = (decoded(i) for decoded in self._ends())
         unknown = _either(low.unknown, high.unknown)
         if unknown is not None and self.types[i].kind is Kind.DECIMAL:
             # Readers of Avro have NULL for such values, which nobody counted.

@@ -1,8 +1,8 @@
 """BinaryRow: the byte form of partitions, keys and statistics in manifests, and what buckets are hashed from.
 
-Everything works on columns: `encode_rows` makes one row of each element of some Arrow arrays, `decode_rows` and
-`decode_column` take rows apart, `hash_rows` gives the hash that Java's ``BinaryRow.hashCode`` gives. `encode_row` and
-`decode_row` are the forms for a single row of internal values (see `paimon_pyds.base.types`).
+Everything works on columns: `encode_rows` makes one row of each element of some Arrow arrays, `decode_rows`,
+`decode_column` and `columns_of` take rows apart, `hash_rows` gives the hash that Java's ``BinaryRow.hashCode`` gives.
+`encode_row` and `decode_row` are the forms for a single row of internal values (see `paimon_pyds.base.types`).
 
 A row is a header byte (the row kind, 0), a null bit per field, then 8 bytes per field, then a variable part; all
 integers are little-endian. The manifest form puts the number of fields in front, 4 bytes big-endian. (Source of the
@@ -11,10 +11,10 @@ format: the rows in manifests that Java Paimon 1.4 writes, and its ``BinaryRow``
 
 from __future__ import annotations
 
-from paimon_pyds.base.row.decode import DecodedColumn, arities, decode_column, decode_row, decode_rows
+from paimon_pyds.base.row.decode import DecodedColumn, arities, columns_of, decode_column, decode_row, decode_rows
 from paimon_pyds.base.row.encode import EMPTY_ROW, encode_row, encode_rows, hash_row, hash_rows
 
 __all__ = [
-    "EMPTY_ROW", "DecodedColumn", "arities", "decode_column", "decode_row", "decode_rows", "encode_row", "encode_rows",
-    "hash_row", "hash_rows",
+    "EMPTY_ROW", "DecodedColumn", "arities", "columns_of", "decode_column", "decode_row", "decode_rows", "encode_row",
+    "encode_rows", "hash_row", "hash_rows",
 ]  # fmt: skip

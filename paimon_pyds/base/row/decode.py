@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,7 +121,13 @@ def decode_row(row: bytes, types: Sequence[DataType], *, path: object = None) ->
 
 def decode_column(rows: pa.Array, types: Sequence[DataType], index: int, *, arity: bool) -> DecodedColumn:
     """One field of some rows; arguments and errors as in `decode_rows`, but see `DecodedColumn` for unknown values."""
-    return _Rows(rows, len(types), arity, None).column(index, types[index])
+    return columns_of(rows, types, arity=arity)(index)
+
+
+def columns_of(rows: pa.Array, types: Sequence[DataType], *, arity: bool) -> Callable[[int], DecodedColumn]:
+    """What gives `decode_column` of rows for any field: the rows are checked once."""
+    reader = _Rows(rows, len(types), arity, None)
+    return lambda index: reader.column(index, types[index])
 
 
 def arities(data: npt.NDArray[np.uint8], starts: Int64s) -> Int64s:

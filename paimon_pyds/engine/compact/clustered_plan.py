@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, to_numpy
-from paimon_pyds.base.row import decode_column
+from paimon_pyds.base.row import columns_of
 from paimon_pyds.engine.compact.universal import LevelFile, RewritePlan, Run, UniversalRules
 from paimon_pyds.engine.write.clustered_run import LEVEL
 from paimon_pyds.keys.merge.files_to_merge import clustering_fields
@@ -103,7 +103,7 @@ def cluster_ranges(entries: pa.RecordBatch, schema: TableSchema, store: TableSto
         if any(types.get(field.id) != field.type.with_nullable(True) for field in fields):
             return ranges
     ends = pa.concat_arrays([entries.column(name).take(array(at)) for name in ("min_key", "max_key")])
-    decoded = [decode_column(ends, [field.type for field in fields], i, arity=True) for i in range(len(fields))]
+    decoded = list(map(columns_of(ends, [field.type for field in fields], arity=True), range(len(fields))))
     if len(at) and not any(column.unknown is not None for column in decoded):
         codes = np.unique(order_codes([column.values for column in decoded]), return_inverse=True)[1]
         ranges[:, at] = codes.reshape(2, -1)

@@ -20,7 +20,7 @@ from paimon_pyds.base.arrays import array, empty_table, from_numpy, one_batch, p
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.frames import as_batches
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.row import decode_column
+from paimon_pyds.base.row import columns_of
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, scalar_to_internal
 from paimon_pyds.engine.read import FileTrace, read_split, with_filter
 from paimon_pyds.engine.read.candidate_keys import read_wanted
@@ -351,7 +351,7 @@ class SortedKeys:
         ]
         ends = array([key_range[end] for end in (0, 1) for run in runs for key_range in run], pa.binary())
         types = [field.type for field in fields]
-        decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]
+        decoded = list(map(columns_of(ends, types, arity=True), range(len(types))))
         if any(column.unknown is not None for column in decoded):
             return None
         pairs = zip(decoded, (self.rows.column(field.name) for field in fields), strict=True)

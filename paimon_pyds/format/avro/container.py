@@ -25,9 +25,9 @@ from paimon_pyds.format.avro.schema import (
     parse_schema,
     put_bytes,
     put_long,
-    put_value,
     read_long,
     reader_of,
+    writer_of,
 )
 
 MAGIC = b"Obj\x01"
@@ -381,11 +381,11 @@ def encode_records(
 ) -> bytes:
     """A container file of some records, given as `decode_records` gives them; of what is unread by ``node_of``, the
     bytes."""
-    node = node_of(json.dumps(schema).encode())
+    put = writer_of(node_of(json.dumps(schema).encode()))
     blocks: list[tuple[int, bytes]] = []
     out, count = bytearray(), 0
     for record in records:
-        put_value(out, node, record)
+        put(out, record)
         count += 1
         if len(out) >= BLOCK_BYTES:
             blocks.append((count, bytes(out)))

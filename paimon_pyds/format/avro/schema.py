@@ -12,7 +12,6 @@ from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.varints import write_varint
 from paimon_pyds.errors import CorruptFileError
 
 MAX_DEPTH = 32
@@ -368,7 +367,11 @@ def _unread_reader(inner: Reader, type_: str) -> Reader:
 
 def put_long(out: bytearray, value: int) -> None:
     """Append an int or long."""
-    write_varint(out, (value << 1) ^ (value >> 63))
+    value = (value << 1) ^ (value >> 63)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
 
 
 def put_bytes(out: bytearray, value: bytes) -> None:
@@ -377,42 +380,71 @@ def put_bytes(out: bytearray, value: bytes) -> None:
     out += value
 
 
-def put_value(out: bytearray, node: Node, value: Any) -> None:
-    """Append a value: booleans, ints, floats as their bytes, bytes, strings, arrays and records, nullable or not, and
-    the bytes of what is unread."""
+def _put_string(out: bytearray, value: str) -> None:
+    put_bytes(out, value.encode())
+
+
+def _put_plain(out: bytearray, value: bool | bytes) -> None:
+    out += bytes([value]) if isinstance(value, bool) else value  # floats are bytes, as they are read
+
+
+Writer: TypeAlias = Callable[[bytearray, Any], None]
+_WRITERS: dict[str, Writer] = {
+    "int": put_long, "long": put_long, "bytes": put_bytes, "string": _put_string, "boolean": _put_plain,
+    "float": _put_plain, "double": _put_plain,
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=256)
+def writer_of(node: Node) -> Writer:
+    """A function that appends a value to bytes: primitive values, arrays and records, nullable or not, and the bytes of
+    what is unread. Raises TypeError for other types."""
     match node:
-        case Primitive("int" | "long"):
-            put_long(out, value)
-        case Primitive("bytes"):
-            put_bytes(out, value)
-        case Primitive("string"):
-            put_bytes(out, value.encode())
-        case Primitive("boolean" | "float" | "double"):  # floats are bytes, as they are read
-            out += bytes([value]) if isinstance(value, bool) else value
+        case Primitive(name) if name in _WRITERS:
+            return _WRITERS[name]
         case Array(item):
-            if value:
-                put_long(out, len(value))
-                for element in value:
-                    put_value(out, item, element)
-            out.append(0)
+            return _array_writer(writer_of(item))
         case Record(fields):
-            for name, member in fields:
-                put_value(out, member, value.get(name) if isinstance(member, Unread) else value[name])
-        case Union():
-            _put_optional(out, node, value)
+            return _record_writer([(name, writer_of(member), isinstance(member, Unread)) for name, member in fields])
+        case Union() if (found := optional(node)) is not None:
+            return _optional_writer(writer_of(found[0]), found[1])
         case Unread():
-            out += node.null or b"" if value is None else value
-        case _:
-            raise TypeError(f"no writer for {node}")
+            return _unread_writer(node.null or b"")
+    raise TypeError(f"no writer for {node}")
 
 
-def _put_optional(out: bytearray, node: Union, value: Any) -> None:
-    found = optional(node)
-    if found is None:
-        raise TypeError(f"only unions of null and one type are written, not {node}")
-    member, null = found
-    if value is None:
-        put_long(out, null)
-    else:
-        put_long(out, 1 - null)
-        put_value(out, member, value)
+def _array_writer(item: Writer) -> Writer:
+    def write(out: bytearray, values: Sequence[Any]) -> None:
+        if values:
+            put_long(out, len(values))
+            for value in values:
+                item(out, value)
+        out.append(0)
+
+    return write
+
+
+def _record_writer(fields: Sequence[tuple[str, Writer, bool]]) -> Writer:
+    def write(out: bytearray, record: dict[str, Any]) -> None:
+        for name, writer, may_lack in fields:
+            writer(out, record.get(name) if may_lack else record[name])
+
+    return write
+
+
+def _optional_writer(member: Writer, null: int) -> Writer:
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            out.append(2 * null)
+        else:
+            out.append(2 - 2 * null)
+            member(out, value)
+
+    return write
+
+
+def _unread_writer(null: bytes) -> Writer:
+    def write(out: bytearray, value: bytes | None) -> None:
+        out += null if value is None else value
+
+    return write

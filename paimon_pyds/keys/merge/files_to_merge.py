@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array, from_numpy, grouped, is_true, one_batch, pc, scalar, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.option import comma_separated
-from paimon_pyds.base.row import decode_column
+from paimon_pyds.base.row import columns_of
 from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.manifest import file_identities
@@ -266,7 +266,7 @@ def rank_keys(keys: pa.BinaryArray, schema: TableSchema, *, unpadded_before: int
     from paimon_pyds.keys.merge.order_codes import order_codes  # not for a plan of a table without keys, which it slows
 
     types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-    decoded = [decode_column(keys, types, i, arity=True) for i in range(len(types))]
+    decoded = list(map(columns_of(keys, types, arity=True), range(len(types))))
     if any(column.unknown is not None for column in decoded):
         return None
     columns = [column.values for column in decoded]

@@ -25,6 +25,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
 from paimon_pyds.ops.iceberg.folder import IcebergFolder
 from paimon_pyds.ops.iceberg.values import bounds
+from paimon_pyds.sql.predicate.prune import ColumnStats
 from paimon_pyds.sql.predicate.tree import ColumnRef
 
 DataFile: TypeAlias = dict[str, Any]
@@ -163,13 +164,9 @@ class PublishedFiles:
             _put(files, "null_value_counts", field.id, column.null_count.to_pylist())
             if field.type.kind in NESTED_KINDS:
                 continue
-            known = None if column.unknown is None else from_numpy(~column.unknown)
-            both = pc.and_(pc.is_valid(column.min), pc.is_valid(column.max))
-            both = both if known is None else pc.and_(both, known)
-            nothing = scalar(None, column.min.type)
-            for bound, values, upper in (("lower_bounds", column.min, False), ("upper_bounds", column.max, True)):
-                kept = pc.if_else(both, values, nothing)
-                _put(files, bound, field.id, bounds(kept, field.type, upper=upper))
+            low, high = _both(column)
+            _put(files, "lower_bounds", field.id, bounds(low, field.type, upper=False))
+            _put(files, "upper_bounds", field.id, bounds(high, field.type, upper=True))
 
     def vectors(self, entries: Iterable[IndexEntry]) -> list[DataFile]:
         """The deletion vectors of a snapshot's index manifest.
@@ -209,6 +206,18 @@ def _unknown_vectors(path: str) -> UnsupportedError:
         path=path,
         hint="set deletion-vectors.bitmap64=true and metadata.iceberg.format-version=3, and compact with full=True",
     )
+
+
+def _both(column: ColumnStats) -> tuple[pa.Array, pa.Array]:
+    """Least and greatest values, where both are known."""
+    low, high = column.min, column.max
+    if not low.null_count and not high.null_count and column.unknown is None:
+        return low, high
+    both = pc.and_(pc.is_valid(low), pc.is_valid(high))
+    if column.unknown is not None:
+        both = pc.and_(both, from_numpy(~column.unknown))
+    nothing = scalar(None, low.type)
+    return pc.if_else(both, low, nothing), pc.if_else(both, high, nothing)
 
 
 def _put(files: list[DataFile], name: str, id_: int, values: Iterable[Any]) -> None:

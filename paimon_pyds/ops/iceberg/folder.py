@@ -7,14 +7,14 @@ import itertools
 import json
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.iceberg import STORAGE
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
 from paimon_pyds.ops.iceberg.manifests import Manifest
 from paimon_pyds.storage import discard, normalise_location
@@ -25,6 +25,9 @@ _ROLLED_BACK = "retire-pending"
 """Java Paimon 2 leaves this file when it rolls back, as there may be metadata of later snapshots then."""
 _VERSION = re.compile(r"v(\d{1,18})\.metadata\.json", re.ASCII)
 _IDENTITY = "paimon-commit-identity"
+_LIST = "manifests of Iceberg"
+_WEIGHT = 2_000
+"""Bytes of a manifest's record in memory, about."""
 FOREVER = 2**63 - 1
 """For how long Iceberg may keep a tag: Paimon deletes it."""
 
@@ -145,7 +148,8 @@ class IcebergFolder:
     def manifests(self, metadata_snapshot: Metadata) -> list[Manifest]:
         """The manifests of an Iceberg snapshot."""
         path = metadata_snapshot["manifest-list"]
-        return avro.decode_list(self.read_bytes(path), path)
+        held = self._cached(path, lambda: avro.decode_list(self.read_bytes(path), path))
+        return [dict(manifest) for manifest in held]
 
     def write_manifest(self, data: bytes) -> str:
         """Write a manifest; its path as metadata has it."""
@@ -154,7 +158,9 @@ class IcebergFolder:
     def write_list(self, manifests: list[Manifest]) -> str:
         """Write a manifest list; its path as metadata has it."""
         data = avro.encode_list(manifests, self.version, self.codec, legacy=self._legacy)
-        return self._write(f"snap-{next(self._numbers)}-{self._unique}.avro", data)
+        path = self._write(f"snap-{next(self._numbers)}-{self._unique}.avro", data)
+        self._cached(path, lambda: list(map(dict, manifests)))  # the next commit of this process begins with it
+        return path
 
     def write_other(self, path: str, data: bytes) -> None:
         """Write a file in this directory that is no manifest."""
@@ -167,6 +173,10 @@ class IcebergFolder:
         self._io.write_bytes(path, data)
         self.written.append(path)
         return self.spelled(path)
+
+    def _cached(self, path: str, load: Callable[[], list[Manifest]]) -> list[Manifest]:
+        """The manifests of a list, which never changes. None of them may be changed."""
+        return METADATA_CACHE.get_or_load((self._io, self._here(path), _LIST), load, lambda m: _WEIGHT * (1 + len(m)))
 
     def _here(self, path: str) -> str:
         name = path.rsplit("/", 1)[-1]

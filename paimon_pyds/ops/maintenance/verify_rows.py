@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, is_true, one_batch, pc
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.row import decode_column, hash_rows
+from paimon_pyds.base.row import columns_of, hash_rows
 from paimon_pyds.base.types import DataField, arrow_type, scalar_to_internal
 from paimon_pyds.base.types.kinds import UNORDERED_KINDS, Kind
 from paimon_pyds.engine.execution.live_files import data_batches
@@ -230,7 +230,7 @@ class _Keys:
             findings.add("key-order", self._file.path, what)
         elif self._first is not None and self._last is not None and self._range is not None:
             ends = array(self._range, pa.binary())
-            decoded = [decode_column(ends, self._types, i, arity=True) for i in range(len(self._types))]
+            decoded = list(map(columns_of(ends, self._types, arity=True), range(len(self._types))))
             if any(column.unknown is not None for column in decoded):
                 return
             values = [column.values for column in decoded]
