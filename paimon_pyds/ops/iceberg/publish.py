@@ -18,7 +18,7 @@ from typing import Any
 from paimon_pyds.base.options import TableOptions, check_known
 from paimon_pyds.base.options.iceberg import LINEAGE_VERSION, STORAGE, check_publishable, publishes
 from paimon_pyds.base.secrets import redact
-from paimon_pyds.errors import NotFoundError
+from paimon_pyds.errors import CorruptFileError, NotFoundError
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -32,6 +32,8 @@ from paimon_pyds.storage import discard, normalise_location
 
 _MOST_SNAPSHOTS = 100
 """Snapshots that one call catches up with, one by one; after more, Iceberg's history begins anew."""
+_ATTEMPTS = 3
+"""How often publishing is begun; the last time, the state that is there is not followed."""
 _LISTINGS = 3
 """How often versions are looked for that others remove."""
 
@@ -60,16 +62,29 @@ def publish(store: TableStore, options: Mapping[str, str] | None = None, *, alwa
     typed = _options(schema, options, always=always)
     if store.branch != MAIN_BRANCH or not publishes(typed):
         return None
+    check_publishable(schema, typed)
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            return _publish_newest(store, schema, typed, anew=not left)
+        except (FileNotFoundError, NotFoundError, CorruptFileError):  # another process removes what it begins with
+            if not left:
+                raise
+    return None
+
+
+def _publish_newest(store: TableStore, schema: TableSchema, options: TableOptions, *, anew: bool) -> int | None:
+    """One attempt. ``anew``: from the table's files, as Iceberg's are damaged."""
     snapshot = store.latest_snapshot()
     if snapshot is None:
         return None
-    check_publishable(schema, typed)
-    folder = IcebergFolder(store, typed)
+    folder = IcebergFolder(store, options)
     there = folder.read(snapshot.id)
     if there is not None and describes(there, snapshot) and not folder.was_rolled_back():
-        _refresh(store, typed, folder, there, snapshot)
+        _refresh(store, options, folder, there, snapshot)
         return snapshot.id
-    return _Publication(store, schema, typed, folder).to(snapshot, there)
+    if snapshot.schema_id > schema.id:
+        schema = store.latest_schema()
+    return _Publication(store, schema, options, folder).to(snapshot, there, anew=anew)
 
 
 def publish_after_change(store: TableStore, options: Mapping[str, str]) -> None:
@@ -168,8 +183,9 @@ class _Publication:
         self._files = PublishedFiles(store, schema, options, folder)
         self._schemas = [schema_json(store.schema(id_)) for id_ in range(schema.id + 1)]
 
-    def to(self, snapshot: Snapshot, replaced: Metadata | None) -> int:
-        """Publish a snapshot. ``replaced``: metadata of its number that describes another state."""
+    def to(self, snapshot: Snapshot, replaced: Metadata | None, *, anew: bool) -> int:
+        """Publish a snapshot. ``replaced``: metadata of its number that describes another state. ``anew``: follow no
+        earlier one."""
         folder = self._folder
         versions, known = self._known(snapshot, replaced)
         if known is not None and self._is_overtaken(known, snapshot):
@@ -180,7 +196,7 @@ class _Publication:
         if known is not None and known["current-snapshot-id"] >= snapshot.id:
             base = next(filter(None, (folder.read(v) for v in reversed(versions) if v < snapshot.id)), None)
         try:
-            if base is not None and self._is_followed(base, snapshot):
+            if base is not None and not anew and self._is_followed(base, snapshot):
                 metadata, snapshots = self._after({**base, **_numbers(known)}, snapshot)
             else:
                 # The first snapshot may be that of a table which was created anew: it gets another identity.
@@ -201,6 +217,8 @@ class _Publication:
         _show_in_catalog(self._store, self._options, folder, metadata)
         if is_newest:
             self._clean(snapshot.id, known, metadata, snapshots)
+        else:
+            self._discard_unnamed(metadata)
         return snapshot.id
 
     def _known(self, snapshot: Snapshot, replaced: Metadata | None) -> tuple[list[int], Metadata | None]:
@@ -346,9 +364,18 @@ class _Publication:
             first = number - int(self._options.get("metadata.iceberg.previous-versions-max"))
             stale = [version for version in folder.versions() if version < first]
         before = snapshots if len(snapshots) > 1 or known is None else [*known["snapshots"], *snapshots]
-        if len(stale) > 1:  # a catalog that was not reached may have needed what only these have
-            older = [s for found in map(folder.read, stale) if found for s in found["snapshots"]]
+        others = [version for version in stale if known is None or version != known["current-snapshot-id"]]
+        if others:  # of writers at the same time, or for a catalog that was not reached
+            older = [s for found in map(folder.read, others) if found for s in found["snapshots"]]
             lists = {s["manifest-list"]: s for s in [*older, *before]}
             before = sorted(lists.values(), key=lambda snapshot: int(snapshot["snapshot-id"]))
         _remove_lists(folder, before, metadata["snapshots"])
         folder.remove_versions(stale)
+
+    def _discard_unnamed(self, metadata: Metadata) -> None:
+        """Remove what was written for snapshots that the metadata has no more."""
+        folder = self._folder
+        own = {folder.spelled(path): path for path in folder.written}
+        named = {s["manifest-list"]: s for s in metadata["snapshots"] if s["manifest-list"] in own}
+        manifests = {m["manifest_path"] for s in named.values() for m in folder.manifests(s)}
+        discard(self._store.io, [path for spelled, path in own.items() if spelled not in {*named, *manifests}])

@@ -19,10 +19,13 @@ from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import NotFoundError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.unknown_members import names_among
+from paimon_pyds.ops.iceberg.leftovers import WRITTEN
 from paimon_pyds.storage import FileIO
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f-]{27}(\.tmp)?")
 """What files are called until they get their names: as Java Paimon and this package do it."""
+_PATTERNS = {"temporary": TEMPORARY.fullmatch, "iceberg": WRITTEN.fullmatch}
+"""Which files count, in directories where others have written, too."""
 FILES = pa.schema(
     [("path", pa.string()), ("kind", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
 )
@@ -58,7 +61,7 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         if not status.is_dir
         and is_utf8(status.path)  # Paimon writes no other names, and a column of texts can't have them
         and 0 < status.modified_ms < before
-        and (directories.kind != "temporary" or directories.left_over or TEMPORARY.fullmatch(status.name))
+        and (directories.left_over or directories.kind not in _PATTERNS or _PATTERNS[directories.kind](status.name))
     ]
     columns: dict[str, list[object]] = {
         "path": [status.path for status in found],

@@ -35,6 +35,8 @@ from paimon_pyds.metadata.paths import ALLOW, MAIN_BRANCH, lies_below
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.iceberg.leftovers import directories as iceberg_directories
+from paimon_pyds.ops.iceberg.leftovers import needed_names
 from paimon_pyds.ops.maintenance.expire import maintenance_options
 from paimon_pyds.ops.maintenance.orphan_tasks import (
     FILES,
@@ -68,8 +70,8 @@ class OrphanFiles(Summary):
     """Files that nothing needs.
 
     Attributes:
-        files: an Arrow table of ``path``, ``kind`` (data, manifest, index, statistics, temporary), ``size`` in bytes,
-            and when each was ``modified``.
+        files: an Arrow table of ``path``, ``kind`` (data, manifest, index, statistics, iceberg, temporary), ``size`` in
+            bytes, and when each was ``modified``.
         looked_at: how many old files there were.
         seconds: time taken.
         dry_run: nothing was removed.
@@ -160,6 +162,7 @@ def _directories(store: TableStore, threads: int, *, external: bool) -> list[Dir
     shared = {"manifest": paths.manifest_dir, "index": paths.index_dir, "statistics": f"{store.root}/statistics"}
     tasks = [Directories(kind, (path,)) for kind, path in shared.items() if path not in linked]
     tasks.append(Directories("temporary", tuple(_named_directories(store, linked))))
+    tasks.append(Directories("iceberg", tuple(path for path in iceberg_directories(store) if path not in linked)))
     if half := _half_branches(store):
         tasks.append(Directories("temporary", tuple(half), left_over=True))
     buckets = _bucket_directories(store, threads, external=external)
@@ -369,6 +372,8 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
                 seen.update((snapshot.index_manifest, *(name for entry in entries for name in entry.names())))
         if snapshot.statistics is not None:
             seen.add(snapshot.statistics)
+    for directory in iceberg_directories(store):
+        spared.update(needed_names(store.io, directory))
     return seen | spared | manifests.keys(), manifests
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
 from paimon_pyds.ops.iceberg.publish import publish
 from support.effort import LONG, SEED
@@ -177,6 +178,29 @@ def test_writers_at_once_leave_the_newest_state(tmp_path: Path, iceberg: Iceberg
     assert iceberg.rows(table.path) == texts(table.to_arrow())
     assert table.snapshots.latest().id == 17
     assert newest(table)["table-uuid"] == uuid
+    table.append(some_rows(table, random.Random(9)))  # it removes what others left who were slower
+    assert {path.name for path in Path(table.path, "metadata").glob("*.avro")} == referenced(table)
+
+
+def test_what_killed_writers_left_is_an_orphan(tmp_path: Path, iceberg: IcebergReader) -> None:
+    table, draw, folder = made(tmp_path, "append"), random.Random(1), tmp_path / "t" / "metadata"
+    for _ in range(2):
+        table.append(some_rows(table, draw))
+    needed = {path.name for path in folder.iterdir()}
+    id_ = "0" * 8 + "-1111-4111-8111-" + "0" * 12
+    left = [f"snap-2-{id_}.avro", f"{id_}-m1.avro"]
+    for name in [*left, f"snap-1-2-{id_}.avro", "other.avro"]:  # the last ones are of other writers
+        (folder / name).write_bytes(b"x")
+    [newest_version] = folder.glob("v*.json")
+    whole = newest_version.read_bytes()
+    for text, orphans in ((b"{", []), (whole, left)):
+        newest_version.write_bytes(text)
+        for path in folder.iterdir():
+            os.utime(path, (1, 1))
+        found = table.maintenance.remove_orphan_files("1 day")
+        assert found.files["path"].to_pylist() == sorted(f"{folder}/{name}" for name in orphans)
+    assert {path.name for path in folder.iterdir()} == {*needed, f"snap-1-2-{id_}.avro", "other.avro"}
+    assert iceberg.rows(table.path) == texts(table.to_arrow())
 
 
 def test_an_error_of_publishing_is_a_warning_and_the_next_commit_catches_up(
@@ -219,6 +243,12 @@ def test_damaged_metadata_is_made_anew(tmp_path: Path, iceberg: IcebergReader) -
         path.write_bytes(damage)
         table.append(some_rows(table, draw))
         assert iceberg.rows(table.path) == texts(table.to_arrow()), damage
+    for kind in ("snap-*.avro", "*-m*.avro"):
+        for path in Path(table.path, "metadata").glob(kind):
+            path.unlink()
+        METADATA_CACHE.clear()
+        table.overwrite(some_rows(table, draw))
+        assert iceberg.rows(table.path) == texts(table.to_arrow()), kind
 
 
 def test_a_rollback_to_the_first_snapshot_leaves_no_file_of_later_ones(tmp_path: Path, iceberg: IcebergReader) -> None:
