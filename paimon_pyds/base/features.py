@@ -124,9 +124,10 @@ FEATURES = (
             "file formats", "1.1; shredded 1.4"),
     Feature("blob", "BLOB, `ARRAY<BLOB>`, `MAP<…, BLOB>` columns, in `.blob` files or as references "
             "(`blob-descriptor-field`, tables with a primary key)",
-            "yes, as bytes or descriptors; references in arrays and maps as descriptors, as bytes they are refused, "
-            "and so is `blob-view-field`",
-            "in tables of data evolution, `blob-descriptor-field` too; tables with a primary key are refused",
+            "yes, as bytes or descriptors; `blob-view-field` is refused",
+            "in tables of data evolution, `blob-descriptor-field` too; in tables with a primary key BLOB columns, by "
+            "`append`; refused there: arrays and maps of them, new values in `update`, changelogs, `bucket=-2`; in "
+            "`row` files references are refused",
             "1.4; nested 2.0", ("blob-view-field",)),
     Feature("vector", "VECTOR columns, in data files or in files of their own (`vector.file.format`)", "yes",
             "yes; own files as Parquet or Avro, others are refused, and so are updates of vectors after the option was "

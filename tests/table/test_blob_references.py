@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import struct
+import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +15,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.engine.read import read_split
-from paimon_pyds.errors import CorruptFileError, MissingFileError, SchemaError, SecurityError
+from paimon_pyds.errors import CorruptFileError, MissingFileError, SchemaError, SecurityError, UnsupportedError
 from paimon_pyds.format.blob.references import BlobDescriptor, encode_descriptor
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.peers import Pypaimon
@@ -125,16 +128,122 @@ def test_tables_with_a_primary_key(tmp_path: Path) -> None:
     for length in (1, 3):
         values = [{"id": i, "b": place(table, i, length, "blobs")} for i in range(length)]
         table.append(values)
-    file = path / "schema" / "schema-0"
-    schema = json.loads(file.read_text())
-    schema["fields"][1]["type"] = "BLOB"
-    file.write_text(json.dumps(schema))
-    METADATA_CACHE.clear()
-    table = pp.Table.open(path)
+    table = _retyped(path, b="BLOB")
     assert table.to_arrow()["b"].to_pylist() == [b"012", b"123", b"234"]
     assert table.scan("id = 2").to_arrow()["b"].to_pylist() == [b"234"]
     assert table.scan(options=AS_DESCRIPTORS).to_arrow()["b"][1].as_py() == place(table, 1, 3, "blobs")
     assert table.scan("b IS NULL").count() == 0
+
+
+def _retyped(path: Path, **types: object) -> pp.Table:
+    """A table whose columns have other types from now on."""
+    file = path / "schema" / "schema-0"
+    schema = json.loads(file.read_text())
+    for field in schema["fields"]:
+        field["type"] = types.get(field["name"], field["type"])
+    file.write_text(json.dumps(schema))
+    METADATA_CACHE.clear()
+    return pp.Table.open(path)
+
+
+def test_references_in_arrays_and_maps(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    columns = {"id": "INT NOT NULL", "a": "ARRAY<BYTES>", "m": "MAP<STRING, BYTES>"}
+    table = pp.Table.create(path, columns, primary_key="id", options={"bucket": "1"})
+    (path / "pictures").write_bytes(bytes(range(256)))
+    rows = [
+        {"id": 1, "a": [place(table, 1, 2), None, place(table, 9, 0)], "m": [("x", place(table, 3, 1)), ("y", None)]},
+        {"id": 2, "a": None, "m": []},
+        {"id": 3, "a": [], "m": None},
+        {"id": 4, "a": [place(table, 7, 200)] * 3, "m": [("z", place(table, 5, 2))]},
+    ]
+    table.append(rows)
+    blobs = {"a": {"type": "ARRAY", "element": "BLOB"}, "m": {"type": "MAP", "key": "STRING", "value": "BLOB"}}
+    table = _retyped(path, **blobs)
+    wanted = [
+        {"id": 1, "a": [b"\1\2", None, b""], "m": [("x", b"\3"), ("y", None)]}, rows[1], rows[2],
+        {"id": 4, "a": [bytes(range(7, 207))] * 3, "m": [("z", b"\5\6")]},
+    ]  # fmt: skip
+    assert table.to_arrow().to_pylist() == wanted
+    plan = table.scan().plan()
+    batches = [b for split in plan.splits for b in read_split(replace(split, spec=replace(plan.spec, batch_bytes=4)))]
+    assert len(batches) > 1 and pa.Table.from_batches(batches).to_pylist() == wanted
+    assert table.scan(options=AS_DESCRIPTORS).to_arrow().to_pylist() == rows
+    assert table.scan("a IS NULL", columns=["id"]).to_arrow()["id"].to_pylist() == [2]
+
+
+def _packs(path: Path) -> tuple[set[str], set[str]]:
+    """The packs that lie in a table, and those that files next to its live data files name."""
+    named = set()
+    live = {Path(file.path).name for file in pp.Table.open(path).scan().plan().files}
+    for file in path.rglob("*.blobref"):
+        data = file.read_bytes()
+        assert data[:5] == b"PBLR\x01" and data[-4:] == struct.pack(">I", zlib.crc32(data[4:-4]))
+        (count,), at = struct.unpack(">i", data[5:9]), 9
+        for _ in range(count):
+            texts = []
+            for _ in range(2):
+                (size,) = struct.unpack_from(">H", data, at)
+                texts.append(data[at + 2 : at + 2 + size].decode())
+                at += 2 + size
+            assert Path(texts[0]) == file.parent
+            if file.name.removesuffix(".blobref") in live:
+                named.add(texts[1])
+        assert at == len(data) - 4
+    return {file.name for file in path.rglob("*.managed.blob")}, named
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"file.format": "orc"}, {"merge-engine": "partial-update"}, {"file.format": "avro", "bucket": "-1"}],
+    ids=str,
+)
+def test_values_of_tables_with_a_primary_key(more: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    options = {"bucket": "1", "blob.target-file-size": "8 b", "write-only": "true"} | more
+    table = pp.Table.create(path, "id INT NOT NULL, v STRING, b BLOB, c BLOB", primary_key="id", options=options)
+    model = {i: {"id": i, "v": f"v{i}", "b": bytes([i]) * i if i % 3 else None, "c": b""} for i in range(8)}
+    table.append(list(model.values()))
+    there, named = _packs(path)
+    assert there == named and len(there) > 3
+    model[2] = {"id": 2, "v": "new", "b": b"another", "c": b"\0"}
+    table.append([model[2]])
+    table.update({"v": "'u'"}, "id >= 6")
+    model[6]["v"] = model[7]["v"] = "u"
+    if "merge-engine" not in more:
+        table.delete("id = 5")
+        del model[5]
+    for _ in range(2):
+        assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == [model[i] for i in sorted(model)]
+        null = table.scan("b IS NULL", columns=["id"]).to_arrow()["id"].to_pylist()
+        assert sorted(null) == [i for i in model if model[i]["b"] is None]
+        assert _packs(path)[1] <= _packs(path)[0]
+        table.compact(full=True)
+        table.snapshots.expire(retain_max=1)
+        os.utime(next(path.rglob("*.managed.blob")), (0, 1))
+        table.maintenance.remove_orphan_files()
+    assert len(_packs(path)[1]) < len(there) + 2  # those of rows that are gone are named no more, and stay
+    with pytest.raises(SchemaError, match="takes descriptors"):
+        table.update({"b": "CAST('p' AS BINARY)"}, "id = 1")
+
+
+def test_descriptors_in_tables_with_a_primary_key(tmp_path: Path) -> None:
+    """They are written as they are, whatever the table's changelog; and copied where that is wanted."""
+    path = tmp_path / "t"
+    options = {"bucket": "1", "blob-descriptor-field": "b", "changelog-producer": "input"}
+    table = pp.Table.create(path, "id INT NOT NULL, b BLOB", primary_key="id", options=options)
+    (path / "pictures").write_bytes(bytes(range(256)))
+    table.append([{"id": i, "b": place(table, i, 2)} for i in range(3)])
+    assert table.to_arrow()["b"].to_pylist() == [bytes([i, i + 1]) for i in range(3)]
+    with pytest.raises(SchemaError, match="blob-descriptor-field"):
+        table.append([{"id": 1, "b": b"bytes"}])
+    with pytest.raises(UnsupportedError, match="no references"):
+        table.append([{"id": 1, "b": None}], options={"file.format": "row"})
+    other = pp.Table.create(tmp_path / "o", "id INT NOT NULL, b BLOB", primary_key="id", options={"bucket": "1"})
+    (tmp_path / "o" / "pictures").write_bytes(bytes(range(256)))
+    other.append([{"id": 1, "b": place(other, 4, 3)}], options=AS_DESCRIPTORS)
+    (tmp_path / "o" / "pictures").unlink()
+    assert other.to_arrow()["b"].to_pylist() == [b"\4\5\6"]
 
 
 def test_pypaimon_reads_the_same(tmp_path: Path) -> None:

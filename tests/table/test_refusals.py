@@ -171,7 +171,7 @@ CASES = [
         path, "id INT, v VARIANT", options={"file.format": "orc"}), "file.format=parquet"),
     Case("blob", "read", _set(blob_view_field="v"), _read, "Java Paimon"),
     Case("blob", "write", lambda path: path / "t", lambda path: pp.Table.create(
-        path, "id INT NOT NULL, b BLOB", primary_key="id"), "without a primary key"),
+        path, "id INT NOT NULL, b BLOB", primary_key="id", options={"changelog-producer": "input"}), "no changelog"),
     Case("vector", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v VECTOR<INT, 1>", options=EVOLUTION | {"vector.file.format": "lance"}), "choose parquet"),
     Case("vector", "write", _vector_added, lambda t: t.update({"v": "array(2)"}), "full=True"),

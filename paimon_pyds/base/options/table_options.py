@@ -205,13 +205,17 @@ def holds_descriptors(field: DataField, options: Mapping[str, str]) -> bool:
 
 def is_apart_blob(field: DataField, schema: SchemaLike, options: Mapping[str, str]) -> bool:
     """Whether a column is a BLOB, or an ARRAY or MAP of them, in files of its own."""
-    return not holds_descriptors(field, options) and blob_is_written(field, schema, options)
+    return not (schema.primary_keys or holds_descriptors(field, options)) and blob_is_written(field, schema, options)
 
 
 def blob_is_written(field: DataField, schema: SchemaLike, options: Mapping[str, str]) -> bool:
     """Whether a column is a BLOB, or an ARRAY or MAP of them, that can be written."""
     evolves = TableOptions(options).get("data-evolution.enabled")
-    if schema.primary_keys or field.name in schema.partition_keys or not evolves:
+    if field.name in (*schema.primary_keys, *schema.partition_keys):
+        return False
+    if schema.primary_keys:
+        return field.type.kind is TypeKind.BLOB and (holds_descriptors(field, options) or _has_packs(options))
+    if not evolves:
         return False
     match field.type:
         case ArrayType(element=element):
@@ -219,6 +223,18 @@ def blob_is_written(field: DataField, schema: SchemaLike, options: Mapping[str, 
         case MapType(key=key, value=value):
             return value.kind is TypeKind.BLOB and key.refused() is None and not holds_descriptors(field, options)
     return field.type.kind is TypeKind.BLOB
+
+
+def _has_packs(options: Mapping[str, str]) -> bool:
+    """Whether a table with a primary key may have BLOBs in packs. (Java: class SchemaValidation.)"""
+    get = TableOptions(options).get
+    return (
+        get("merge-engine") in ("deduplicate", "partial-update", "first-row")
+        and get("changelog-producer") == "none"
+        and not get("pk-clustering-override")
+        and not get("data-file.external-paths")
+        and int(get("bucket")) != -2
+    )
 
 
 def check_writable(

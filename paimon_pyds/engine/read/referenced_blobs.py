@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import array
+from paimon_pyds.base.arrays import Int64s, array, to_numpy, validity
+from paimon_pyds.format.batches import list_window
 from paimon_pyds.format.blob.references import decode_descriptor
 from paimon_pyds.metadata.paths import named_file
 from paimon_pyds.metadata.split import BlobReferences, ReadSpec
@@ -49,20 +50,46 @@ def with_bytes(
         return _Place(path, offset, length)
 
     for batch in batches:
-        places = {number: [place(value) for value in batch.column(number).to_pylist()] for number in numbers}
         lengths = np.zeros(batch.num_rows, np.int64)
-        for column in places.values():
-            lengths += [0 if each is None else each.length for each in column]
+        places: dict[int, list[_Place | None]] = {}
+        for number in numbers:
+            values, bounds = _references(batch.column(number))
+            places[number] = found = [place(value) for value in values.to_pylist()]
+            sizes_before = np.cumsum([0, *(0 if each is None else each.length for each in found)], dtype=np.int64)
+            lengths += np.diff(sizes_before[bounds])
         ends, start = np.cumsum(lengths), 0
         while start < batch.num_rows:
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + spec.batch_bytes, "right")))
             part = batch.slice(start, stop - start)
-            for number, column in places.items():
-                values = array(_fetched(spec.io, column[start:stop]), pa.large_binary())
-                part = part.set_column(number, part.schema.field(number), values)
+            for number, found in places.items():
+                _, bounds = _references(batch.column(number))
+                values = array(_fetched(spec.io, found[bounds[start] : bounds[stop]]), pa.large_binary())
+                column = _with_values(part.column(number), values, bounds[start : stop + 1] - bounds[start])
+                part = part.set_column(number, part.schema.field(number), column)
             yield part
             start = stop
+
+
+def _references(column: pa.Array) -> tuple[pa.Array, Int64s]:
+    """The references in a column, and where those of each row begin, and those of the last one end."""
+    if not isinstance(column, pa.ListArray):  # a map is one, too
+        return column, np.arange(len(column) + 1)
+    offsets = to_numpy(column.offsets).astype(np.int64)
+    children = column.items if isinstance(column, pa.MapArray) else column.values
+    return list_window(column, children), offsets - offsets[0]
+
+
+def _with_values(column: pa.Array, values: pa.Array, bounds: Int64s) -> pa.Array:
+    """A column with other values in place of its references; ``bounds``: where those of each row are."""
+    if not isinstance(column, pa.ListArray):
+        return values
+    type_, children = column.type, values
+    if isinstance(column, pa.MapArray):
+        keys = list_window(column, column.keys)
+        children = pa.StructArray.from_arrays([keys, values], fields=[type_.key_field, type_.item_field])
+    buffers = [validity(column), pa.py_buffer(bounds.astype(np.int32))]
+    return pa.Array.from_buffers(type_, len(column), buffers, children=[children])
 
 
 def _fetched(io: FileIO, places: Sequence[_Place | None]) -> list[bytes | None]:

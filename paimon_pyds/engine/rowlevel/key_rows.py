@@ -235,7 +235,8 @@ def _planner(target: RowTarget, predicate: Predicate, fields: Sequence[DataField
         options = TableOptions({**options, "deletion-vectors.merge-on-read": "true"})
     state = TableState(target.snapshot, target.schema)
     zone = zone_given(target.given)
-    return Planner(target.store, ScanRequest(state, predicate, tuple(fields), options, zone=zone))
+    request = ScanRequest(state, predicate, tuple(fields), options, zone=zone, stored_blobs=True)
+    return Planner(target.store, request)
 
 
 def waiting_buckets(target: RowTarget, predicate: Predicate) -> set[PartitionBucket]:

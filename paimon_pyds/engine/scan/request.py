@@ -10,7 +10,6 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.base.types.nulls import as_nulls
 from paimon_pyds.engine.scan.travel import Incremental, TableState
-from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import has_kind
 from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.row_ids import condition_fields
@@ -82,22 +81,12 @@ class Chain(NamedTuple):
 
 
 def blob_references(store: TableStore, request: ScanRequest) -> BlobReferences | None:
-    """Of which columns the bytes are fetched that references stand for, and from where.
-
-    Raises UnsupportedError: references to BLOBs in arrays or maps.
-    """
+    """Of which columns the bytes are fetched that references stand for, and from where."""
     schema, options = request.state.schema, request.options
     if request.stored_blobs or options.get("blob-as-descriptor"):
         return None
     of_options = dict(options)
     names = [f.name for f in request.fields if has_kind(f.type, Kind.BLOB) and not is_apart_blob(f, schema, of_options)]
-    for field in request.fields:
-        if field.name in names and field.type.kind is not Kind.BLOB:
-            raise UnsupportedError(
-                f"column {field.name} has references to BLOBs in {field.type}, whose bytes a scan does not fetch",
-                hint="read it with options={'blob-as-descriptor': 'true'}, and each value by scan.blob(value)",
-                feature="blob",
-            )
     if not names:
         return None
     outside = file_paths(store, schema.options, outside=True).external_roots

@@ -42,6 +42,8 @@ class ApartFile(NamedTuple):
 class BlobColumnWriter:
     """Writes the values of one column of one bucket."""
 
+    suffix = ".blob"
+
     def __init__(self, context: WriteContext, directory: str, field: DataField) -> None:
         self._context, self._directory, self._field = context, directory, field
         self._name = f"{context.options.get('data-file.prefix')}{uuid.uuid4()}"
@@ -52,6 +54,7 @@ class BlobColumnWriter:
         self._path = ""
         self._lengths: list[int] = []
         self._written = self._started = self._number = 0
+        self._finished: list[str] = []
         self.files: list[ApartFile] = []
         """Those that are finished."""
 
@@ -67,22 +70,24 @@ class BlobColumnWriter:
     def write_changed(self, column: pa.Array | None, changed: Flags) -> None:
         """As `write`, for rows of which only some have a value in ``column``; the others get placeholders, by which
         readers take the value of an older file."""
-        values = iter(()) if column is None else _values(column, self._field)
+        values = iter(()) if column is None else values_of(column, self._field)
         for has_value in changed.tolist():
             if self._output is None:
                 self._output = self._start()
             if not has_value:
                 self._lengths.append(codec.PLACEHOLDER)
                 continue
-            value = next(values)
-            if value is None:
-                self._lengths.append(codec.NULL)
-            elif self._takes_descriptors and isinstance(self._field.type, AtomicType):
-                self._copy(decode_descriptor(bytes(value)))
-            else:
-                self._entry(codec.encode_entry(value), len(value))
+            self._put(next(values))
             if self._written >= self._target:
                 self._finish()
+
+    def _put(self, value: bytes | memoryview | None) -> None:
+        if value is None:
+            self._lengths.append(codec.NULL)
+        elif self._takes_descriptors and isinstance(self._field.type, AtomicType):
+            self._copy(decode_descriptor(bytes(value)))
+        else:
+            self._entry(codec.encode_entry(value), len(value))
 
     def cut(self) -> None:
         """The rows that follow are in the next file of other columns."""
@@ -98,7 +103,7 @@ class BlobColumnWriter:
         self.files.clear()
 
     def _start(self) -> OutputFile:
-        self._path = f"{self._directory}/{self._name}-{self._started}.blob"
+        self._path = f"{self._directory}/{self._name}-{self._started}{self.suffix}"
         self._started += 1
         self._written, self._lengths = 0, []
         return self._context.io.open_output(self._path)
@@ -141,6 +146,10 @@ class BlobColumnWriter:
         except BaseException:
             output.abort()
             raise
+        self._add(size)
+
+    def _add(self, size: int) -> None:
+        """Note that the file is finished."""
         count(written=size)
         metadata = RowMetadata(min_sequence_number=0, max_sequence_number=0)
         context = replace(self._context, columns=frozenset([self._field.name]))
@@ -148,7 +157,7 @@ class BlobColumnWriter:
         self.files.append(ApartFile(self._number, replace(entry, value_stats_cols=())))
 
 
-def _values(column: pa.Array, field: DataField) -> Iterator[bytes | memoryview | None]:
+def values_of(column: pa.Array, field: DataField) -> Iterator[bytes | memoryview | None]:
     """The payload of each value, None for NULL."""
     payloads = _payloads(column, field)
     return (next(payloads) if there else None for there in is_true(column.is_valid()).tolist())

@@ -77,7 +77,12 @@ def open_bucket_writer(
 
     if bucket.bucket == POSTPONE_BUCKET:
         return PostponedRowsWriter(context, bucket, threads)
-    return KeyBucketWriter(context, bucket, threads, numbers)
+    keyed = KeyBucketWriter(context, bucket, threads, numbers)
+    if not context.layout.references:
+        return keyed
+    from paimon_pyds.engine.write.managed_blobs import ManagedBlobsWriter  # few tables have such
+
+    return ManagedBlobsWriter(context, bucket, keyed)
 
 
 class AppendBucketWriter(DirectWriter):

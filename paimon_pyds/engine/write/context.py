@@ -101,6 +101,19 @@ def row_layout(schema: TableSchema, options: TableOptions, *, existing_rows: boo
     return RowLayout(fields, trailing)
 
 
+def _with_references(layout: RowLayout, schema: TableSchema, options: Mapping[str, str]) -> RowLayout:
+    """A layout with the BLOB columns of which files have descriptors. ``options``: the table's, as texts."""
+    blobs = [field for field in layout.table if field.type.kind is Kind.BLOB]
+    names = frozenset(field.name for field in blobs if schema.primary_keys or holds_descriptors(field, options))
+    if names and str(options.get("file.format", "")).lower() == "row":
+        raise UnsupportedError(
+            f"column {min(names)}: files of the format row hold no references to BLOBs, of which Java writes the bytes",
+            hint="use file.format=parquet",
+            feature="blob",
+        )
+    return replace(layout, references=names) if names else layout
+
+
 def key_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """The columns that the files of a table with a primary key have its key in; none for other tables."""
     return tuple(key_field(schema.field(name)) for name in schema.trimmed_primary_keys)
@@ -201,9 +214,7 @@ class WriteContext:
         else:
             fields = without_defaults(field for field in self.schema.fields if field.name in self.columns)
             found = RowLayout(fields, partial=True)
-        blobs = (field for field in found.table if field.type.kind is Kind.BLOB)
-        names = frozenset(field.name for field in blobs if holds_descriptors(field, self.raw_options))
-        return replace(found, references=names) if names else found
+        return _with_references(found, self.schema, self.raw_options)
 
     @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
@@ -227,6 +238,14 @@ class WriteContext:
         """The columns that are written into ``.blob`` files."""
         layout = self.layout
         return tuple(f for f in layout.table if has_kind(f.type, Kind.BLOB) and f.name not in layout.references)
+
+    @cached_property
+    def managed_blobs(self) -> tuple[DataField, ...]:
+        """In tables with a primary key, the BLOB columns whose values are written into packs."""
+        if not self.schema.primary_keys:
+            return ()
+        blobs = (field for field in self.layout.table if field.name in self.layout.references)
+        return tuple(field for field in blobs if not holds_descriptors(field, self.raw_options))
 
     @cached_property
     def vector_fields(self) -> tuple[DataField, ...]:
@@ -351,7 +370,7 @@ def check_table_files(schema: TableSchema, options: Mapping[str, str]) -> None:
     check_vector_files(schema, options)
     if not schema.primary_keys:
         return
-    physical = row_layout(schema, typed).physical
+    physical = _with_references(row_layout(schema, typed), schema, options).physical
     levels = {"0", *(level for key in _PER_LEVEL for level in typed.get(f"{key}.per.level"))}
     files = {f"data files of level {level}": level_options(typed, level) for level in sorted(levels)}
     if typed.get("changelog-producer") != "none":

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -30,6 +30,9 @@ from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.storage import discard
 
+if TYPE_CHECKING:
+    from paimon_pyds.engine.write.referenced_packs import ReferencedPacks
+
 _QUEUE_DEPTH = 4
 """Batches that may wait for a thread: bounds memory when one is slower than the other."""
 _SIZE_CHECKS = 8
@@ -40,6 +43,8 @@ _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
 _SMALL_INDEX_BYTES = 256 << 10
 """Nothing is said of indexes that take no more."""
+_PACKS_SUFFIX = ".blobref"
+"""Added to the name of a data file it is that of the file that lists the packs of BLOBs that it refers to."""
 _LARGE_INDEXES: set[str] = set()
 """Tables of which it was said that their indexes are large."""
 _LEFT_OUT: set[str] = set()
@@ -211,6 +216,11 @@ class _OpenFile:
         self._leading = len(layout.leading)
         self._stats = StatsCollector(layout.values, context.stats_modes, str(context.options.get("file.format")))
         self._index = FileIndexBuilder(context.index_specs, layout.values) if context.index_specs else None
+        self._packs: ReferencedPacks | None = None
+        if context.managed_blobs:
+            from paimon_pyds.engine.write.referenced_packs import ReferencedPacks  # few tables have such
+
+            self._packs = ReferencedPacks(context)
         self._encode = _TaskQueue(threads.encode)
         self._measure = _TaskQueue(threads.measure)
         self._unchecked = 0
@@ -245,6 +255,8 @@ class _OpenFile:
         self._stats.update(values)
         if self._index is not None:
             self._index.update(values)
+        if self._packs is not None:
+            self._packs.update(batch)
 
     def close(self) -> DataFile:
         closing = self._encode.pool.submit(self._close_writer)
@@ -268,7 +280,12 @@ class _OpenFile:
 
     def _meta(self, size: int, container: bytes | None) -> DataFile:
         stats = encode_stats(self._stats.finish(), dense=self._context.options.get("metadata.stats-dense-store"))
-        return data_file(self._context, self._path, (size, self.rows), container, stats, self._collector.finish())
+        found = data_file(self._context, self._path, (size, self.rows), container, stats, self._collector.finish())
+        if self._packs is None:
+            return found
+        name = f"{found.file_name}{_PACKS_SUFFIX}"
+        self._context.io.write_bytes(f"{self._path}{_PACKS_SUFFIX}", self._packs.encoded())
+        return replace(found, extra_files=(*found.extra_files, name))
 
     def abort(self) -> None:
         for queue in (self._encode, self._measure):
@@ -279,7 +296,8 @@ class _OpenFile:
                     future.exception()  # wait; the error that led here is the one to report
             queue.pending.clear()
         self._writer.abort()
-        discard(self._context.io, [self._path, index_path(self._path)])
+        packs = [] if self._packs is None else [f"{self._path}{_PACKS_SUFFIX}"]
+        discard(self._context.io, [self._path, index_path(self._path), *packs])
 
 
 def index_path(path: str) -> str:

@@ -391,7 +391,7 @@ def _small_files(context: WriteContext, numbers: SequenceNumbers | None, rows: i
         own_writers = context.clusters_rows or layout.trailing or layout.references or context.apart_fields
         return None if own_writers else SmallFilesWriter(context, AppendedRows(), rows)
     own = context.at_level(0)
-    if context.options.get("changelog-producer") == "input" or keys_lose_blanks(own):
+    if context.options.get("changelog-producer") == "input" or keys_lose_blanks(own) or context.layout.references:
         return None
     from paimon_pyds.engine.write.small_key_files import MergedRows  # other tables do without merging
 

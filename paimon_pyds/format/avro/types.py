@@ -24,7 +24,7 @@ MAX_DEPTH = 64
 _ATOMS: dict[Kind, str] = {
     Kind.BOOLEAN: "boolean", Kind.TINYINT: "int", Kind.SMALLINT: "int", Kind.INT: "int", Kind.BIGINT: "long",
     Kind.FLOAT: "float", Kind.DOUBLE: "double", Kind.CHAR: "string", Kind.VARCHAR: "string", Kind.BINARY: "bytes",
-    Kind.VARBINARY: "bytes",
+    Kind.VARBINARY: "bytes", Kind.BLOB: "bytes",
 }  # fmt: skip
 _STAMPS = {Kind.TIMESTAMP: "timestamp", Kind.TIMESTAMP_LTZ: "local-timestamp"}
 

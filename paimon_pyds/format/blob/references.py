@@ -10,6 +10,8 @@ BlobViewStruct.
 from __future__ import annotations
 
 import struct
+import zlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,6 +20,9 @@ from paimon_pyds.errors import CorruptFileError, SchemaError
 
 _DESCRIPTOR = struct.pack("<q", 0x424C4F4244455343)
 _VIEW = struct.pack("<q", 0x424C4F4256494557)
+_REFERENCES = struct.pack(">i", 0x50424C52)
+MANAGED_SUFFIX = ".managed.blob"
+"""How names of files end that have BLOBs of tables with a primary key."""
 
 
 class BlobDescriptor(NamedTuple):
@@ -106,3 +111,22 @@ def _text(data: bytes, at: int, after: int) -> tuple[str, int]:
         return data[at + 4 : end].decode(), end
     except UnicodeDecodeError as error:
         raise CorruptFileError("a text is not UTF-8", offset=at, field="text") from error
+
+
+def encode_references(uris: Iterable[str]) -> bytes:
+    """The bytes of a ``.blobref`` file.
+
+        int32 magic | 1 | int32 number of packs | folder and name of each | uint32 CRC-32 from the 1 on      big-endian
+
+    ``uris``: of files, of which those count that are packs. (Java: class ManagedBlobReferenceFile.)
+    """
+    packs = sorted(uri.rpartition("/")[::2] for uri in set(uris) if uri.endswith(MANAGED_SUFFIX))
+    body = b"".join([b"\x01", struct.pack(">i", len(packs)), *(_java_utf(text) for pack in packs for text in pack)])
+    return _REFERENCES + body + struct.pack(">I", zlib.crc32(body))
+
+
+def _java_utf(text: str) -> bytes:
+    """A text as Java's DataOutput writes it: its length, then each UTF-16 unit as UTF-8, two bytes for NUL."""
+    units = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
+    data = "".join(map(chr, units)).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
+    return struct.pack(">H", len(data)) + data

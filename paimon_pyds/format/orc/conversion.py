@@ -41,7 +41,8 @@ _DIRECT_V2 = 2
 _TEXTS = {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR}
 _STORED_AS = {
     Kind.CHAR: _TEXTS, Kind.VARCHAR: _TEXTS, Kind.TINYINT: {OrcKind.BYTE}, Kind.SMALLINT: {OrcKind.SHORT},
-    Kind.BIGINT: {OrcKind.LONG}, Kind.VARBINARY: {OrcKind.BINARY}, Kind.TIME: {OrcKind.INT},
+    Kind.BIGINT: {OrcKind.LONG}, Kind.VARBINARY: {OrcKind.BINARY}, Kind.BLOB: {OrcKind.BINARY},
+    Kind.TIME: {OrcKind.INT},
     Kind.TIMESTAMP_LTZ: {OrcKind.TIMESTAMP_INSTANT, OrcKind.TIMESTAMP}, Kind.ARRAY: {OrcKind.LIST},
     Kind.MULTISET: {OrcKind.MAP}, Kind.ROW: {OrcKind.STRUCT},
 } | {

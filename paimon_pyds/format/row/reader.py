@@ -109,7 +109,11 @@ class RowReader(PlainReader):
         first = RowSelection.of(range(min(self.row_count, _FIRST_ROWS)))
         try:
             rows = pa.Table.from_batches(self._batches(columns, read, first))
-        except (CorruptFileError, UnsupportedError):
+        except CorruptFileError:
+            return False
+        except UnsupportedError as error:
+            if error.feature is not None:  # a type, and no value out of range, as other columns may seem to have
+                raise
             return False
         return all(_bits(rows.column(key)).equals(_bits(rows.column(value))) for key, value in repeats)
 

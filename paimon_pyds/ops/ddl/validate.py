@@ -148,8 +148,9 @@ def _hint(field: DataField) -> str | None:
     if not has_kind(field.type, Kind.BLOB):
         return None
     return (
-        "BLOB, ARRAY<BLOB> and MAP<…, BLOB> columns need the options row-tracking.enabled=true and "
-        "data-evolution.enabled=true, and a table without a primary key"
+        "BLOB, ARRAY<BLOB> and MAP<…, BLOB> columns need row-tracking.enabled=true and data-evolution.enabled=true; in "
+        "a table with a primary key BLOB alone, merge-engine deduplicate, partial-update or first-row, no changelog, "
+        "and not bucket=-2"
     )
 
 

@@ -17,6 +17,7 @@ from paimon_pyds.base.options.option import is_utf8
 from paimon_pyds.base.row import hash_rows
 from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import NotFoundError
+from paimon_pyds.format.blob.references import MANAGED_SUFFIX
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.unknown_members import names_among
 from paimon_pyds.ops.iceberg.leftovers import WRITTEN
@@ -62,6 +63,7 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         and is_utf8(status.path)  # Paimon writes no other names, and a column of texts can't have them
         and 0 < status.modified_ms < before
         and (directories.left_over or directories.kind not in _PATTERNS or _PATTERNS[directories.kind](status.name))
+        and not status.name.endswith(MANAGED_SUFFIX)  # values of rows, which no manifest names
     ]
     columns: dict[str, list[object]] = {
         "path": [status.path for status in found],
