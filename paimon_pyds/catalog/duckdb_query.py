@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paimon_pyds.base.frames import library
@@ -147,9 +148,10 @@ def _path(tokens: list[_Token]) -> list[_Token]:
 
 
 def _name(spelled: str) -> str | None:
-    """A name of DuckDB as `parse_identifier` takes it; None for one that can be no table of a catalog, such as a
-    file's."""
-    parts = [token.value for token in _tokens(spelled) if token.kind == "name"]
+    """A name of DuckDB, which may have an alias, as `parse_identifier` takes it; None for one that can be no table of a
+    catalog, such as a file's."""
+    names = takewhile(lambda token: not token.says("AS"), (t for t in _tokens(spelled) if t.kind == "name"))
+    parts = [token.value for token in names]
     if not 0 < len(parts) < 3:
         return None
     head, mark, suffix = parts[-1].partition("$")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.base.frames import library
 from paimon_pyds.catalog.identifier import SYSTEM_DATABASE, parse_identifier, quoted_name
-from paimon_pyds.errors import OptionError, PaimonError
+from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.scan import Scan
 
 if TYPE_CHECKING:
@@ -35,8 +35,16 @@ def connect(
     if connection is None:
         connection = library("duckdb").connect(config={"python_enable_replacements": False})
     names = [quoted_name(d, t) for d in catalog.databases() for t in catalog.tables(d)] if tables is None else tables
+    names = [*names]
+    spellings = _spellings(connection, names)
     for name in names:
         try:
+            if len(spellings[_folded(_place(name))]) > 1:
+                raise UnsupportedError(
+                    "another table's name differs in case alone, and DuckDB takes both for one",
+                    path=name,
+                    hint="open one of them, in a connection of its own",
+                )
             found = _rows(catalog, name)
             rows = dataset(found, seen)
         except PaimonError as error:
@@ -53,6 +61,25 @@ def connect(
             source = _plain(connection, found, hidden) or hidden
         connection.execute(f"CREATE OR REPLACE VIEW {database}.{table} AS SELECT * FROM {source}")
     return connection  # type: ignore[no-any-return]
+
+
+def _spellings(connection: Any, names: Iterable[str]) -> dict[tuple[bytes, ...], set[tuple[str, ...]]]:
+    """The names of tables, and of the views that are there, by what DuckDB takes for one name."""
+    views = connection.execute("SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    found: dict[tuple[bytes, ...], set[tuple[str, ...]]] = {}
+    for place in (*map(_place, names), *views):
+        found.setdefault(_folded(place), set()).add(place)
+    return found
+
+
+def _place(name: str) -> tuple[str, ...]:
+    """Where the view of a table is. Raises InvalidNameError: it is no name."""
+    at = parse_identifier(name)
+    return at.database, at.object_name
+
+
+def _folded(place: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(name.encode().lower() for name in place)  # of ASCII letters only, as DuckDB does
 
 
 def _rows(catalog: Catalog, name: str) -> RowStream:

@@ -76,9 +76,30 @@ def test_tables_that_can_not_be_read(catalog: pp.Catalog, tmp_path: Path) -> Non
         catalog.duckdb(["shop.nothing"])
 
 
+def test_names_that_differ_in_case(catalog: pp.Catalog) -> None:
+    """DuckDB takes them for one: it would give the rows of the other table."""
+    catalog.create_table("shop.Orders", {"id": [9]})
+    with pytest.warns(UserWarning, match="differs in case") as told:
+        connection = catalog.duckdb()
+    assert len(told) == 2
+    for name in ("orders", "Orders"):
+        with pytest.raises(duckdb.CatalogException):
+            connection.sql(f"SELECT * FROM shop.{name}")
+    assert catalog.sql("SELECT count(*) FROM shop.orders").fetchall() == [(3,)]
+    assert catalog.sql("SELECT id FROM shop.Orders").fetchall() == [(9,)]
+    with pytest.raises(UnsupportedError, match="differs in case"):
+        catalog.sql("SELECT * FROM shop.orders a, shop.Orders b")
+    one = catalog.duckdb(["shop.orders"])
+    with pytest.raises(UnsupportedError, match="connection of its own"):
+        catalog.duckdb(["shop.Orders"], one)
+    assert catalog.duckdb(["shop.orders"], one).sql("SELECT count(*) FROM shop.orders").fetchall() == [(3,)]
+
+
 def test_a_query_opens_the_tables_that_it_names(catalog: pp.Catalog, tmp_path: Path) -> None:
     (tmp_path / "shop.db" / "orders" / "schema" / "schema-0").write_text("damaged")
-    assert catalog.sql("SELECT name FROM people.customers WHERE id = 8").fetchall() == [("Bo",)]
+    for alias in ("", "c", "AS c"):
+        query = f"SELECT name FROM people.customers {alias} WHERE id = 8"
+        assert catalog.sql(query).fetchall() == [("Bo",)]
     assert catalog.sql("WITH c AS (SELECT 1 AS x) SELECT x FROM c").fetchall() == [(1,)]
 
 
