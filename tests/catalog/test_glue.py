@@ -100,8 +100,9 @@ def test_databases_and_tables(catalog: Catalog, options: dict[str, str]) -> None
         catalog.table("shop.tt")
     with pytest.raises(DatabaseNotFoundError):
         catalog.create_table("shap.t", SCHEMA)
-    with pytest.raises(UnsupportedError, match="gives no table another name"):
+    with pytest.raises(UnsupportedError, match="gives no table another name") as caught:
         catalog.rename_table("shop.t", "u")
+    assert caught.value.feature == "glue"
     pickle.loads(pickle.dumps(table)).append(rows(3))
     assert sorted(catalog.table("shop.t").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     external = catalog.create_table("shop.external", rows(1), options={"path": f"{options['warehouse']}/elsewhere"})

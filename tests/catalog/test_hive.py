@@ -269,13 +269,14 @@ def _locks(catalog: Catalog) -> list[Any]:
     return found
 
 
-def test_writers_side_by_side(options: dict[str, str]) -> None:
+@pytest.mark.parametrize(("writers", "commits"), [(4, 4), pytest.param(8, 25, marks=pytest.mark.long)])
+def test_writers_side_by_side(options: dict[str, str], writers: int, commits: int) -> None:
     locking = {**options, "lock.enabled": "true", "lock-check-max-sleep": "50 ms"}
     catalog = Catalog.open(locking)
     catalog.create_database("shop")
     catalog.create_table("shop.t", SCHEMA, options=PATIENT)
-    append_side_by_side(lambda: Catalog.open(locking).table("shop.t"), rows, 4, 4)
-    assert sorted(catalog.table("shop.t").scan().to_arrow()["id"].to_pylist()) == list(range(16))
+    append_side_by_side(lambda: Catalog.open(locking).table("shop.t"), rows, writers, commits)
+    assert sorted(catalog.table("shop.t").scan().to_arrow()["id"].to_pylist()) == list(range(writers * commits))
 
 
 class _Proxy:
@@ -341,6 +342,21 @@ def test_lost_answers(options: dict[str, str], when: str) -> None:
         else:
             catalog.drop_table("shop.t")
             assert catalog.tables("shop") == []
+    finally:
+        proxy.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_lost_answer_about_the_lock(options: dict[str, str], when: str) -> None:
+    proxy = _Proxy(options["uri"])
+    try:
+        impatient = {"lock.enabled": "true", "lock-acquire-timeout": "300 ms"}
+        catalog = Catalog.open({**options, "uri": proxy.uri, **impatient})
+        catalog.create_database("shop")
+        table = catalog.create_table("shop.t", rows(1))
+        proxy.breaks = (b"\0\0\0\4lock", when)
+        table.append(rows(2))
+        assert proxy.breaks is None and _locks(catalog) == [] and table.count() == 2
     finally:
         proxy.close()
 

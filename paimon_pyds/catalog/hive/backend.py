@@ -196,7 +196,14 @@ class HiveBackend:
                     self._client, (identifier.database, identifier.table), schema, location, external=external
                 )
             else:
-                create_table(io, path, definition)
+                try:
+                    create_table(io, path, definition)
+                except AlreadyExistsError as error:  # a process has died between the two, or Java
+                    raise AlreadyExistsError(
+                        "files of a table are there, which the metastore does not name",
+                        path=path,
+                        hint="remove them, or name that table by the option path, with its columns",
+                    ) from error
                 schema = store.latest_schema()
         try:
             self._register(identifier, entry)

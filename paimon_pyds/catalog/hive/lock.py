@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.catalog.hive.client import MetastoreClient
-from paimon_pyds.catalog.hive.metastore import MetastoreError, structs, user_name
+from paimon_pyds.catalog.hive.metastore import MetastoreError, UnansweredRequestError, structs, user_name
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.paths import MAIN_BRANCH
@@ -25,6 +26,9 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH
 _log = logging.getLogger("paimon_pyds.catalog")
 _BEAT_SECONDS = 60.0
 """Between signs of life of a lock: a metastore removes one after 300 seconds without, by default."""
+_PAUSES = Pauses(0.2, 2.0)
+_TRIES = 4
+"""Of a request for a lock."""
 
 
 class _HeldHere(threading.local):
@@ -82,9 +86,11 @@ class MetastoreLock:
             type=hive.LockType.EXCLUSIVE, level=hive.LockLevel.TABLE, dbname=database, tablename=table,
             operationType=None,
         )  # fmt: skip
-        request = hive.LockRequest(component=[component], user=user_name(), hostname=socket.gethostname())
+        request = hive.LockRequest(
+            component=[component], user=user_name(), hostname=socket.gethostname(), agentInfo=f"paimon_pyds {uuid4()}"
+        )
         retry = Retry(Pauses(0.1, longest), seconds=timeout)
-        answer = self._asked("lock", request)
+        answer = self._requested(request)
         lock_id = int(answer.lockid)
         try:
             while answer.state == hive.LockState.WAITING:
@@ -100,10 +106,25 @@ class MetastoreLock:
             raise
         return lock_id
 
-    def _asked(self, request: str, argument: Any) -> Any:
-        """The response to a request about locks. Raises CommitError: the metastore has none, or can't be reached."""
+    def _requested(self, request: Any) -> Any:
+        """The response to a request for the lock. If none came, the lock may be there all the same, and nobody else
+        would give it back."""
+        retry = Retry(_PAUSES, attempts=_TRIES)
+        while True:
+            try:
+                return self._asked("lock", request, again=False)
+            except UnansweredRequestError as error:
+                database, table = self.name
+                wanted = structs().ShowLocksRequest(dbname=database, tablename=table)
+                found = (one for one in self._asked("show_locks", wanted).locks if one.agentInfo == request.agentInfo)
+                if (own := next(found, None)) is not None:
+                    return structs().LockResponse(lockid=own.lockid, state=own.state)
+                retry.again(error)
+
+    def _asked(self, request: str, argument: Any, *, again: bool = True) -> Any:
+        """The response to a request about locks. Raises CommitError: the metastore has none, or refuses it."""
         try:
-            return self.client.call(request, argument)
+            return self.client.call(request, argument, again=again)
         except MetastoreError as error:
             raise CommitError(
                 f"the metastore gives no lock ({error.kind})",
