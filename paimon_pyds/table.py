@@ -426,7 +426,7 @@ class Table(RowStream):
         return self._scan("explain", scan, where=where).explain(analyze=analyze)
 
     def count(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> int:
-        """How many rows the condition keeps: from metadata and indexes where they know it, else by reading.
+        """How many rows match the condition: from metadata and indexes where they know it, else by reading.
 
         Args:
             where: a condition, as `scan` takes it; all rows by default.
@@ -438,7 +438,7 @@ class Table(RowStream):
         return self._scan("count", scan, where=where).count()
 
     def exists(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
-        """Whether the condition keeps any row.
+        """Whether any row matches the condition.
 
         Args:
             where: a condition, as `scan` takes it; all rows by default.

@@ -42,7 +42,7 @@ def lazy_frame(rows: Any) -> polars.LazyFrame:
         wanted = columns
         if columns is not None and condition is not None:
             wanted = list(dict.fromkeys([*columns, *condition.meta.root_names()]))
-        # polars takes the first n rows of the source, and then those that the condition keeps.
+        # polars takes the first n rows of the source, and then those that match the condition.
         sql = None if condition is None or n_rows is not None else as_sql(condition, comparable(rows))
         for batch in narrowed(rows, wanted, sql):
             frame = polars.DataFrame(batch)

@@ -340,7 +340,7 @@ class FiltersRows(Protocol):
         selection: RowSelection,
         batch_rows: int,
     ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
-        """As `FormatReader.read`, of the selected rows that a filter keeps.
+        """As `FormatReader.read`, of the selected rows that match a filter.
 
         Args:
             first: the columns that the filter needs.

@@ -33,7 +33,7 @@ def condition_fields(fields: Sequence[DataField], options: TableOptions) -> tupl
 
 
 def may_hold_row_ids(predicate: Predicate, entries: pa.RecordBatch) -> Flags:
-    """Which entries may hold a row that a predicate keeps, by their ranges of row ids."""
+    """Which entries may hold a match of a predicate, by their ranges of row ids."""
     first, rows = entries.column("first_row_id"), entries.column("row_count")
     last = pc.add(first, pc.subtract(rows, 1))
     held = np.array([names is not None and ROW_ID in names for names in entries.column("write_cols").to_pylist()])

@@ -594,11 +594,6 @@ class Split:
         return self.found.made
 
     @property
-    def raw_convertible(self) -> bool:
-        """Whether all rows can be read as they are, one file after the other."""
-        return not any(file.merged for file in self.files)
-
-    @property
     def row_count(self) -> int:
         """Physical rows in the files, before deletions and filters."""
         return self.found.row_count

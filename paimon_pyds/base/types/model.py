@@ -235,11 +235,6 @@ def fields_named(wanted: str, fields: Sequence[DataField]) -> list[DataField]:
     return exact[:1] or [field for field in fields if field.name.casefold() == wanted.casefold()]
 
 
-def variant_names(columns: Iterable[DataField]) -> frozenset[str]:
-    """The names of the VARIANT columns among these, without their case."""
-    return frozenset(column.name.casefold() for column in columns if column.type.kind is Kind.VARIANT)
-
-
 def column_named(name: str, columns: Sequence[DataField], owner: str = "the table") -> DataField:
     """The column of that exact name. Raises UnknownColumnError: ``owner`` has none."""
     for column in columns:

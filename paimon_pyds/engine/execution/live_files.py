@@ -53,7 +53,7 @@ def live_in(
     action: str,
     columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """The entries of a snapshot's data files in the partitions that a condition keeps.
+    """The entries of a snapshot's data files in the partitions that match a condition.
 
     ``where``: Spark SQL text or a tree, on partition columns alone. ``action``: what is done with the files, for the
     error. ``columns``: of `ENTRY_SCHEMA`; all when None.

@@ -50,14 +50,12 @@ class Answers:
     @shown("count")
     def count(self) -> Answer[int]:
         """How many rows there are."""
-        tally, total = Tally(), 0
-        for part in self._scan.sources:
-            total += self._counted(part, tally)
+        tally = Tally()
+        scans, merged = _parts_of(self._scan, tally)
+        total = sum(self._counted(scan, tally) for scan in scans) + sum(batch.num_rows for batch in merged)
         return tally.answer(self._scan.request.limited(total))
 
-    def _counted(self, scan: Scan | WaitingRows, tally: Tally) -> int:
-        if isinstance(scan, WaitingRows):
-            return sum(batch.num_rows for batch in scan.batches(_BATCH_ROWS, on_file=tally.read))
+    def _counted(self, scan: Scan, tally: Tally) -> int:
         unread, request = _FilesToRead(), scan.request
         known = scan.analyzed_rows()
         if known is not None:
@@ -87,11 +85,11 @@ class Answers:
         tally = Tally()
         if self._scan.request.row_limit == 0:
             return tally.answer(False)
-        return tally.answer(any(self._has_rows(part, tally) for part in self._scan.sources))
+        scans, merged = _parts_of(self._scan, tally)
+        found = any(self._has_rows(scan, tally) for scan in scans) or any(batch.num_rows for batch in merged)
+        return tally.answer(found)
 
-    def _has_rows(self, scan: Scan | WaitingRows, tally: Tally) -> bool:
-        if isinstance(scan, WaitingRows):
-            return any(batch.num_rows for batch in scan.batches(_BATCH_ROWS, on_file=tally.read))
+    def _has_rows(self, scan: Scan, tally: Tally) -> bool:
         unread = _FilesToRead()
         spec, files = self._open(scan, ())
         for file in files:
@@ -155,11 +153,10 @@ class Answers:
         if self._scan.request.row_limit is not None:  # what a limit leaves is read
             _add_values(fold, chosen.to_batches(on_file=tally.read))
             return tally.answer(fold.result())
-        for part in chosen.sources:
-            if isinstance(part, WaitingRows):
-                _add_values(fold, part.batches(_BATCH_ROWS, on_file=tally.read))
-            else:
-                self._fold_part(part, part.field(field.name), fold, tally)
+        scans, merged = _parts_of(chosen, tally)
+        for scan in scans:
+            self._fold_part(scan, scan.field(field.name), fold, tally)
+        _add_values(fold, merged)
         return tally.answer(fold.result())
 
     def _fold_part(self, scan: Scan, field: DataField, fold: Fold, tally: Tally) -> None:
@@ -187,6 +184,17 @@ class Answers:
                 fold.add(part)
         unread.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
         _add_values(fold, unread.batches(spec, tally))
+
+
+def _parts_of(scan: Scan, tally: Tally) -> tuple[list[Scan], Iterator[pa.RecordBatch]]:
+    """The scans of one plan each that a scan is of, and the rows of partitions that are merged with waiting rows."""
+    scans, waiting = [], []
+    for source in scan.sources:
+        if isinstance(source, WaitingRows):
+            waiting.append(source)
+        else:
+            scans.append(source)
+    return scans, (batch for rows in waiting for batch in rows.batches(_BATCH_ROWS, on_file=tally.read))
 
 
 def _add_values(fold: Fold, batches: Iterable[pa.RecordBatch]) -> None:

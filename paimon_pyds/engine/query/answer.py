@@ -118,7 +118,7 @@ class IndexedFile:
 
     @property
     def has_no_filter(self) -> bool:
-        """Whether metadata says that the filter keeps every row."""
+        """Whether metadata says that every row matches the filter."""
         return self.file.residual is Const.TRUE
 
     @property
@@ -146,7 +146,7 @@ class IndexedFile:
 
     @property
     def _only_data_answers(self) -> bool:
-        """Whether no index says which rows the filter keeps, so that many small files are read together."""
+        """Whether no index says which rows match the filter, so that many small files are read together."""
         return self.file.merged or not (self.has_no_filter or (self._spec.use_index and self.file.has_index))
 
     @property

@@ -1,7 +1,7 @@
 """Which rows of a section a filter on values can keep, before anything is merged; and the versions of these alone.
 
 A version of a row says nothing of the merged row: a newer one may hide it. But where the merge engine takes values from
-versions, a row that the filter keeps has a version that meets a condition (`RowMerger.conditions_on_versions`). So the
+versions, a match of the filter has a version that meets a condition (`RowMerger.conditions_on_versions`). So the
 indexes and the pages of each file name the rows that may meet it: candidates. Every version of their keys is read, from
 all files, and nothing else; these are merged, and the filter decides as if everything had been.
 """

@@ -284,7 +284,7 @@ class FileReading:
             self._tell(min(1.0, done / self._todo))
 
     def batches(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows that the filter keeps: ``limit`` at most, in batches of at most ``batch_rows``."""
+        """The rows that match the filter: ``limit`` at most, in batches of at most ``batch_rows``."""
         if self.selection.is_none:
             return
         wanted = self.selection
@@ -347,7 +347,7 @@ class FileReading:
                 yield self._result(output.apply(found), rows)
 
     def _kept(self, selection: RowSelection, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
-        """The rows of the selection that the filter keeps, part by part, with which rows of the part these are; any
+        """The rows of the selection that match the filter, part by part, with which rows of the part these are; any
         rows where no columns are returned."""
         first, others = self.filter_fields, self.output_only
         if isinstance(self.reader, FiltersRows) and (first or others):
@@ -358,7 +358,7 @@ class FileReading:
             yield pc.filter(batch, mask) if self.output.file_fields else batch, mask
 
     def _matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows the filter keeps, by its columns."""
+        """Which rows match the filter, by its columns."""
         return matches(self.spec.predicate, self.filtering.apply(batch))
 
     def _in_two_passes(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:

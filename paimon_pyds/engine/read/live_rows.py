@@ -204,7 +204,7 @@ class LiveRows:
 
     @cached_property
     def devolved(self) -> Predicate:
-        """The filter on the file's own columns; it keeps at least what the filter keeps."""
+        """The filter on the file's own columns; all matches of the filter match it."""
         return self.filtering.devolve(self.spec.predicate)
 
     @property
@@ -306,7 +306,7 @@ class LiveRows:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the filter keeps all `candidates`, so that no data has to be read to know."""
+        """Whether all `candidates` match the filter, so that no data has to be read to know."""
         selection, exact = self._by_index
         return self.matches_all or selection.is_none or (exact and self._devolves_exactly)
 

@@ -209,7 +209,7 @@ def _bytes_of(item: pa.RecordBatch | list[FileTrace]) -> int:
 
 
 def with_filter(spec: ReadSpec, predicate: Predicate) -> ReadSpec:
-    """How to read the rows that another filter keeps, before and after they are merged; ``filter_fields`` stay as they
+    """How to read the rows that match another filter, before and after they are merged; ``filter_fields`` stay as they
     are.
 
     ``predicate`` is bound to the table's columns, and keeps no row that the plan's filter drops.

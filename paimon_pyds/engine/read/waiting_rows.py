@@ -69,7 +69,7 @@ class WaitingRows:
         limit: int | None = None,
         on_file: Callable[[FileTrace], None] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The merged rows that the predicate keeps; ``limit`` is where the caller stops. Raises as `read_merged` and
+        """The merged rows that match the predicate; ``limit`` is where the caller stops. Raises as `read_merged` and
         `RowSorter` do."""
         if limit is not None:
             batch_rows = min(batch_rows, max(limit, 1))

@@ -240,7 +240,7 @@ def _planner(target: RowTarget, predicate: Predicate, fields: Sequence[DataField
 
 
 def waiting_buckets(target: RowTarget, predicate: Predicate) -> set[PartitionBucket]:
-    """The buckets with files that no compaction has taken in, and that may hold keys of rows that a predicate keeps."""
+    """The buckets with files that no compaction has taken in, and that may hold keys of a predicate's matches."""
     keys = merge_filter(predicate, merge_keys(target.schema)).before
     planner = _planner(target, keys)
     fresh = target.entries.filter(

@@ -293,7 +293,7 @@ class RowTarget:
     # ---------------------------------------------------------------------------------------------------- planning
 
     def candidates(self, predicate: Predicate, fields: Sequence[DataField] = ()) -> Candidates:
-        """The files that may hold rows a predicate keeps; partitions, buckets, statistics and indexes rule out others.
+        """The files that may hold matches of a predicate; partitions, buckets, statistics and indexes rule out others.
 
         ``predicate`` is bound to the table's columns; ``fields`` are read of such rows.
         """

@@ -48,7 +48,7 @@ class FoundRows:
 
 
 def find_rows(candidates: Candidates, executor: Executor) -> list[FoundRows]:
-    """The live rows that the candidates' predicate keeps, file by file; files without any are left out."""
+    """The live rows that match the candidates' predicate, file by file; files without any are left out."""
     find = partial(_find, candidates.spec)  # the filter may be large, and is sent once
     results = mapped(executor, "reading", find, candidates.packed(), lambda task: [c.file for c in task])
     found = [rows for result in results for rows in result if rows.positions]

@@ -240,7 +240,7 @@ class Planner:
         return is_much(manifests) or self.reader.is_first_look(manifests)
 
     def sift(self, manifests: Sequence[ManifestFile], whole: bool) -> pa.RecordBatch | None:
-        """The live files in some manifests that the filter keeps; None where they have to be read in another way.
+        """The live files in some manifests that match the filter; None where they have to be read in another way.
         ``whole``: whether all files of the table are there."""
         from paimon_pyds.metadata.sifted_files import sifted_files  # few tables are that large
 
@@ -259,7 +259,7 @@ class Planner:
         return found.entries
 
     def passing(self, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which entries the filter keeps, each looked at by itself."""
+        """Which entries match the filter, each looked at by itself."""
         predicate = self.request.predicate
         found = self.entry_filter.mask(entries)
         rows = np.flatnonzero(found)

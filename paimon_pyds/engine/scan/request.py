@@ -32,7 +32,7 @@ class ScanRequest:
         read_optimized: read what compactions left on the highest level only, where rows have versions.
         least_level: the lowest level that is read of a table with a primary key; None as its options say.
         waiting: also files of rows that wait for their buckets (``bucket=-2``), which batch reads leave out.
-        partitions: read only these (arity + BinaryRow), of those that the predicate keeps; None for all of them.
+        partitions: read only these (arity + BinaryRow), of those that match the predicate; None for all of them.
         zone: the time zone of casts of columns that were given another type; None refuses those that depend on one.
         chain: merge each partition from those before it, some of which are in another branch: see `plan_chain`.
         explain: note which step left out which file, and what indexes said.

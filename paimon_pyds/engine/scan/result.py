@@ -125,7 +125,7 @@ def bucket_skew(entries: pa.RecordBatch) -> BucketSkew | None:
 
 
 def buckets_text(entries: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> str:
-    """``bucket 3 of 16``: the buckets of the entries that a filter keeps."""
+    """``bucket 3 of 16``: the buckets of the entries that may match a filter."""
     numbers, totals = to_numpy(entries.column("bucket"))[mask], np.unique(to_numpy(entries.column("total_buckets")))
     kept = np.unique(numbers).tolist()
     if len(totals) > 1:

@@ -48,7 +48,7 @@ class Pruning:
     Attributes:
         name: for explanations.
         prune: gives the entries that are left, and a text for explanations.
-        mask: the entries that a part of the filter keeps in this step, to explain a file; None if it rules none out.
+        mask: the entries that may match a part of the filter, to explain a file; None if it rules none out.
     """
 
     name: str
@@ -179,7 +179,7 @@ def _by_keys(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch,
 
 
 def keys_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) -> Mask:
-    """Which entries of a table with a primary key a predicate keeps by what it says of keys alone."""
+    """Which entries of a table with a primary key may match a predicate by what it says of keys alone."""
     return statistics_of(planner.merge_filter(predicate).before, entries, planner)
 
 
@@ -193,7 +193,7 @@ def _by_statistics(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.Record
 
 
 def statistics_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) -> Mask:
-    """Which entries a predicate keeps by their statistics."""
+    """Which entries may match a predicate by their statistics."""
     keep = statistics_mask(predicate, planner.schema.fields, entries, planner.fields_of)
     return all_of_group(keep, entries) if ROW_GROUP in entries.schema.names else keep
 

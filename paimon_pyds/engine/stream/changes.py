@@ -384,11 +384,6 @@ class ChangeStream:
 
     # ------------------------------------------------------------------------------------ helpers
 
-    @property
-    def _refresh_seconds(self) -> float:
-        expiration = self._option("consumer.expiration-time")
-        return _REFRESH_SECONDS if expiration is None else min(_REFRESH_SECONDS, expiration / 1000 / 4)
-
     def _begin(self) -> None:
         self._store = self._history.store = self._store.again()
 

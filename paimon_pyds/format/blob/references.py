@@ -33,14 +33,6 @@ class BlobDescriptor(NamedTuple):
     length: int
 
 
-class BlobView(NamedTuple):
-    """The row and the column of another table that have a BLOB."""
-
-    table: str
-    field_id: int
-    row_id: int
-
-
 def encode_descriptor(descriptor: BlobDescriptor) -> bytes:
     """The bytes of a descriptor."""
     uri = descriptor.uri.encode()
@@ -81,24 +73,9 @@ def check_descriptors(name: str, values: pa.Array) -> None:
             ) from error
 
 
-def encode_view(view: BlobView) -> bytes:
-    """The bytes of a view."""
-    name = view.table.encode()
-    return b"\x01" + _VIEW + struct.pack("<i", len(name)) + name + struct.pack("<iq", view.field_id, view.row_id)
-
-
 def is_view(value: bytes | memoryview) -> bool:
     """Whether bytes begin as a view does."""
     return bytes(value[:9]) == b"\x01" + _VIEW
-
-
-def decode_view(value: bytes | memoryview) -> BlobView:
-    """The view of some bytes. Raises CorruptFileError: they are something else."""
-    data = bytes(value)
-    if not is_view(data):
-        raise CorruptFileError("this is no view of a BLOB", field="version")
-    name, at = _text(data, 9, 12)
-    return BlobView(name, *struct.unpack_from("<iq", data, at))
 
 
 def _text(data: bytes, at: int, after: int) -> tuple[str, int]:

@@ -38,7 +38,7 @@ class MergeEngine(ABC):
         return tuple(columns)
 
     def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
-        """What one version of a key at least must meet, each, so that a filter keeps the row made of them.
+        """What one version of a key at least must meet, each, so that the row made of them matches a filter.
 
         Rows of which values are computed from several versions have no such conditions.
         """

@@ -200,10 +200,10 @@ def is_older(entries: pa.RecordBatch) -> bool:
 
 
 def keep_sections(mask: npt.NDArray[np.bool_], entries: pa.RecordBatch, options: TableOptions) -> npt.NDArray[np.bool_]:
-    """Which files to read, of those that may hold a version that a filter keeps.
+    """Which files to read, of those that may hold a version that matches a filter.
 
     Files that are merged are read with all others of their section, as the newest version of a row may be in any. Where
-    the merge engine gives rows as one version has them, a section without any that the filter keeps is left out.
+    the merge engine gives rows as one version has them, a section without any match is left out.
 
     ``mask``: which files may hold one. ``entries``: as `with_merged` gives them.
     """

@@ -164,7 +164,7 @@ class _Copy:
         self.bytes = 0
 
     def gather(self, snapshot: Snapshot, where: str | Predicate | None) -> None:
-        """Find the files of a state, of the partitions that a condition keeps. Those outside of the table come into the
+        """Find the files of a state, of the partitions that match a condition. Those outside of the table come into the
         copy."""
         store = self._store
         schema = store.schema(snapshot.schema_id)

@@ -71,7 +71,7 @@ class SystemScan(RowStream):
     """A query on a system table.
 
     ``fields``: the columns of the table. ``read``: gives batches that have the columns of a request, in any order, and
-    all rows that its filter keeps. ``split``: gives what reads a part of all that ``read`` gives, and pickles.
+    all rows that match its filter. ``split``: gives what reads a part of all that ``read`` gives, and pickles.
 
     Raises:
         UnknownColumnError: a name of no column.

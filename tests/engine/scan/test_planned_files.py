@@ -111,7 +111,7 @@ def test_files_are_the_same_whenever_they_are_made(
     one, other = replace(plan, found=asked(), _splits=[]), replace(plan, found=Files(at_once), _splits=[])
     for of_plan in (
         ScanPlan.pack, lambda p: p.pack(max_splits=most), lambda p: p.pack(target_size=size // 2, cut=True),
-        lambda p: [(s.row_count, s.size, s.raw_convertible, repr(s)) for s in p.splits], repr,
+        lambda p: [(s.row_count, s.size, repr(s)) for s in p.splits], repr,
         lambda p: pickle.loads(pickle.dumps(p.splits)), lambda p: p.live_row_count, lambda p: p.paths,
     ):  # fmt: skip
         assert of_plan(one) == of_plan(other)

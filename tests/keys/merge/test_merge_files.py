@@ -85,7 +85,6 @@ def test_runs_are_those_of_java(name: str, snapshot: int | None, expected: str) 
         assert file.live_row_count is None or not file.merged
     for split in plan.pack(target_size=1):
         merged = [file for file in split.files if file.merged]
-        assert split.raw_convertible is not bool(merged)
         for file in merged:
             assert {f.name for f in plan.files if f.merged and f.bucket_id == file.bucket_id} <= {
                 f.name for f in merged
