@@ -21,6 +21,7 @@ from paimon_pyds.catalog import database as module
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.table import Table
+from support.effort import sampled
 from support.messages import ids_of
 from support.servers import PASSWORD
 from support.side_by_side import PATIENT, append_side_by_side
@@ -29,7 +30,7 @@ SCHEMA = pa.schema([("id", pa.int32())])
 LOCK = {"lock.enabled": "true", "lock-acquire-timeout": "1 min", "lock-check-max-sleep": "100 ms"}
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
+@pytest.fixture(params=sampled(["postgres", "mariadb"], 1))
 def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     pytest.importorskip({"postgres": "psycopg", "mariadb": "pymysql"}[request.param])
     found = request.getfixturevalue(request.param)

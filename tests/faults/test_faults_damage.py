@@ -60,7 +60,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
 
 
-@pytest.fixture(params=TABLES, ids=["-".join(t) for t in TABLES])
+@pytest.fixture(params=sampled(TABLES, 2), ids="-".join)
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return _make(tmp_path, {"file.format": request.param[0], "file-index.in-manifest-threshold": request.param[1]})
 
@@ -296,7 +296,7 @@ def _wait_for_threads(most: int) -> None:
 
 
 @pytest.mark.parametrize("query", ["c = 3", None], ids=["filtered", "whole"])
-@pytest.mark.parametrize("error", [full_disk, _io_error], ids=["storage", "system"])
+@pytest.mark.parametrize("error", sampled([full_disk, _io_error], 1))
 def test_a_read_that_fails(
     table: Path, query: str | None, error: Callable[[str], BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,7 +89,7 @@ def _before_and_after(start: dict[str, bytes]) -> tuple[State, State]:
 
 
 @pytest.mark.parametrize("behind", [False, True])
-@pytest.mark.parametrize("mode", [BEFORE, AFTER, HALF, DOWN, "interrupted"])
+@pytest.mark.parametrize("mode", sampled([BEFORE, AFTER, HALF, DOWN, "interrupted"], 2))
 def test_one_fault(mode: str, behind: bool) -> None:
     """What fails before the branch's state is there changes nothing; after a process was killed, the same call goes on,
     and until then the branch can't be deleted."""

@@ -17,6 +17,7 @@ from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
+from support.effort import sampled
 from support.faults_io import (
     AFTER,
     BEFORE,
@@ -121,7 +122,7 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: st
     check_faults_anywhere(prepared, tmp_path, write, _state, mode)
 
 
-@pytest.mark.parametrize("forever", ["down", "full"])
+@pytest.mark.parametrize("forever", sampled(["down", "full"], 1))
 @pytest.mark.parametrize(("prepared", "write"), THREE, indirect=True, ids=map(" ".join, THREE))
 def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write: Write, forever: str) -> None:
     """Cleaning up fails too, or not: the first error is the one that is told, and the table is one of its states."""
@@ -144,7 +145,7 @@ def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write
             assert not left_behind(path), f"{name} ({at})"
 
 
-@pytest.mark.parametrize("mode", [BEFORE, AFTER])
+@pytest.mark.parametrize("mode", sampled([BEFORE, AFTER], 1))
 @pytest.mark.parametrize(("prepared", "write"), THREE, indirect=True, ids=map(" ".join, THREE))
 def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: str) -> None:
     check_interrupts_anywhere(prepared, tmp_path, write, _state, mode)
@@ -174,7 +175,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("options", [{}, {"target-file-size": "64 kb"}], ids=["one file", "many files"])
-@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("format_", sampled(["parquet", "orc", "avro"], 1))
 def test_a_disk_that_fills_up(tiny_disk: Path, format_: str, options: dict[str, str]) -> None:
     """In the middle of a data file, or between two; with the index files that belong to them."""
     path = tiny_disk / "t"

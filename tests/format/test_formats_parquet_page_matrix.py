@@ -15,6 +15,7 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema
 from paimon_pyds.format import GroupPlan, ReadCounters
 from support.data_files import open_reader
+from support.effort import sampled
 from support.fixtures import ROOT
 from support.pages import always_pages
 
@@ -84,7 +85,7 @@ def _hold(path: Path, table: pa.Table, rows: list[int], flat: list[str]) -> list
     return plans
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", sampled(CODECS, 2))
 @pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_kinds_of_pages(version: str, dictionary: bool, codec: str, tmp_path: Path) -> None:

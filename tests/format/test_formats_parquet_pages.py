@@ -28,6 +28,7 @@ from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, encode_str
 from paimon_pyds.storage import forget, open_file_io
 from paimon_pyds.storage.local import LocalFileIO
 from support.data_files import open_reader, read_file, write_file
+from support.effort import sampled
 from support.pages import always_pages
 from support.values import lines
 
@@ -62,7 +63,7 @@ def _table() -> pa.Table:
 TABLE = _table()
 
 
-@pytest.fixture(scope="module", params=["ours", "v1", "v2", "plain"])
+@pytest.fixture(scope="module", params=sampled(["ours", "v1", "v2", "plain"], 2))
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The table as we write it, and as others might."""
     path = tmp_path_factory.mktemp("pages") / "a.parquet"

@@ -188,7 +188,7 @@ def test_after_a_commit_that_failed_its_rows_are_written_again(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", [BEFORE, AFTER])
+@pytest.mark.parametrize("mode", sampled([BEFORE, AFTER], 1))
 def test_a_kill_at_any_moment_neither_doubles_nor_loses_a_commit(tmp_path: Path, mode: str, kind: str) -> None:
     prepared = tmp_path / "prepared"
     _commit(_made(prepared, kind), 1, 1)

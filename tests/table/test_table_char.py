@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.base.types import DataField, arrow_schema, parse_type
+from support.effort import sampled
 
 FORMATS = ["parquet", "avro", "orc"]
 INDEXES: dict[str, dict[str, str]] = {
@@ -82,7 +83,7 @@ VALUES = ["ab", "ab ", "a\t", "b", "b  ", "", "   ", None]
 """Equal ones are 0 and 1, 3 and 4, 5 and 6."""
 
 
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=sampled(FORMATS, 2))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> pp.Table:
     return made(tmp_path / "t", VALUES, {"file.format": request.param, "file-index.bitmap.columns": "c"}, {})
 

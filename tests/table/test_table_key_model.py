@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, note, settings
 
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.key_model import ENGINES
 from support.key_world import KeyWorld
 from support.table_world import POOLS, SEEDS, Pools
@@ -20,7 +20,7 @@ _SEQUENCES = int(os.environ.get("PAIMON_PYDS_SEQUENCES", "1000" if LONG else "3"
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", sampled(ENGINES, 3))
 @settings(max_examples=_SEQUENCES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(pools=POOLS, seed=SEEDS)
 def test_a_table_is_its_model_after_each_step(name: str, pools: Pools, seed: int) -> None:

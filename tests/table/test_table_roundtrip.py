@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.errors import OptionError, UnsupportedError
+from support.effort import sampled
 from support.strategies import ATOMS, NESTED, tables
 
 _AVRO_ATOMS = [t for t in ATOMS if "(9)" not in t]
@@ -81,7 +82,7 @@ def _check(
         assert _rows(table.scan(columns=["id"]).to_arrow()) == _rows(rows.select(["id"]))
 
 
-@pytest.mark.parametrize("type_", ATOMS)
+@pytest.mark.parametrize("type_", sampled(ATOMS, 8))
 @settings(max_examples=6)
 @given(data=st.data())
 def test_partitioned_by_every_type(type_: str, data: st.DataObject) -> None:

@@ -63,12 +63,12 @@ class Answers:
         spec, files = self._open(scan, ())
         total = 0
 
-        def ask(file: IndexedFile) -> tuple[IndexedFile, int | None]:
+        def question(file: IndexedFile) -> tuple[IndexedFile, int | None]:
             count = file.count()
             file.close()
             return file, count
 
-        for file, count in _gathered(spec.io, ask, files, lambda file: file.count_needs_no_request):
+        for file, count in _gathered(spec.io, question, files, lambda file: file.count_needs_no_request):
             if count is None:
                 unread.take(file)
             else:
@@ -163,7 +163,7 @@ class Answers:
         unread = _FilesToRead()
         spec, files = self._open(scan, (field,))
 
-        def ask(file: IndexedFile) -> tuple[IndexedFile, tuple[Any, ...] | None]:
+        def question(file: IndexedFile) -> tuple[IndexedFile, tuple[Any, ...] | None]:
             parts = _parts(file, field, fold)
             file.close()
             return file, parts
@@ -175,7 +175,7 @@ class Answers:
 
         # Files that settle an answer by their bounds first: the others may then add nothing.
         files.sort(key=lambda file: fold.of_bounds(file.file.bounds_of(field.name)) is None)
-        for file, parts in _gathered(spec.io, ask, files, is_cheap):
+        for file, parts in _gathered(spec.io, question, files, is_cheap):
             if parts is None:
                 unread.take(file)
                 continue
@@ -230,17 +230,20 @@ def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] |
 
 
 def _gathered(
-    io: FileIO, ask: Callable[[IndexedFile], U], items: Sequence[IndexedFile], is_cheap: Callable[[IndexedFile], bool]
+    io: FileIO,
+    question: Callable[[IndexedFile], U],
+    items: Sequence[IndexedFile],
+    is_cheap: Callable[[IndexedFile], bool],
 ) -> Iterator[U]:
-    """The results of ``ask`` for each file: for cheap ones at once, for the others in parallel."""
+    """The results of ``question`` for each file: for cheap ones at once, for the others in parallel."""
     others = []
     for item in items:
         if is_cheap(item):
-            yield ask(item)
+            yield question(item)
         else:
             others.append(item)
     threads = threads_for(io, min(_THREADS, 2 * (os.cpu_count() or 1)))
-    yield from counted(concurrent_map(ask, others, threads), "asking indexes", files=len(others))
+    yield from counted(concurrent_map(question, others, threads), "asking indexes", files=len(others))
 
 
 class _FilesToRead:

@@ -22,7 +22,7 @@ from paimon_pyds.errors import CommitConflictError, CommitError, PaimonError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.increments import with_compaction
 from support.messages import data, ids_of, table_of_one_row
 
@@ -38,7 +38,7 @@ def _rows(table: pp.Table) -> list[tuple[int, int]]:
     return sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
 
 
-@pytest.fixture(params=["vectors", "rewrite"])
+@pytest.fixture(params=sampled(["vectors", "rewrite"], 1))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> pp.Table:
     options = {"deletion-vectors.enabled": "true"} if request.param == "vectors" else {}
     made = pp.Table.create(tmp_path / "t", _SCHEMA, options=options)

@@ -52,7 +52,7 @@ def _row(i: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module", params=["parquet", "orc", "avro"])
+@pytest.fixture(scope="module", params=sampled(["parquet", "orc", "avro"], 2))
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
     """Some sixty files of few rows in partitions, of three schemas."""
     options = {"file.format": request.param}
@@ -104,7 +104,7 @@ def test_a_trace_counts_the_rows_of_its_file(table: pp.Table) -> None:
     assert all(trace.counters.bytes_read > 0 and trace.rows_after_pages == trace.rows for trace in traces)
 
 
-@pytest.fixture(params=["parquet", "orc", "avro"])
+@pytest.fixture(params=sampled(["parquet", "orc", "avro"], 2))
 def flat(request: pytest.FixtureRequest, tmp_path: Path) -> pp.Table:
     options = {"file.format": request.param}
     made = pp.Table.create(tmp_path / "t", {"id": "BIGINT", "p": "INT"}, partition_by="p", options=options)

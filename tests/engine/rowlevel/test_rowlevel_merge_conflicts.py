@@ -10,13 +10,14 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ExpressionError
+from support.effort import sampled
 from support.progress import once
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 MODES = {"rewritten": {}, "vectors": {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "id"}}
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=sampled(MODES, 1))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> pp.Table:
     made = pp.Table.create(str(tmp_path / "t"), SCHEMA, options=MODES[request.param])
     made.append(pa.table({"id": range(10), "n": [0] * 10}, SCHEMA))

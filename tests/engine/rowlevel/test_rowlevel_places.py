@@ -15,12 +15,13 @@ from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
 from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.metadata.commit_message import CommitMessage
+from support.effort import sampled
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.string())])
 _MODES = {"vectors": {"deletion-vectors.enabled": "true"}, "rewrite": {}}
 
 
-@pytest.fixture(params=list(_MODES))
+@pytest.fixture(params=sampled(_MODES, 1))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> pp.Table:
     made = pp.Table.create(tmp_path / "t", _SCHEMA, options=_MODES[request.param])
     for start in (0, 5):

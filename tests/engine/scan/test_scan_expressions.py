@@ -19,6 +19,7 @@ from paimon_pyds.engine.read import read_split
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.sql.expression.bind import Scope
 from paimon_pyds.sql.expression.bound import bind_condition
+from support.effort import sampled
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("a", pa.int32()), ("b", pa.int32()), ("s", pa.string()), ("d", pa.date32()),
@@ -52,7 +53,7 @@ def rows(start: int, count: int) -> pa.Table:
     )
 
 
-@pytest.fixture(scope="module", params=sorted(WAYS))
+@pytest.fixture(scope="module", params=sampled(sorted(WAYS), 3))
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
     root = tmp_path_factory.mktemp("expressions") / request.param
     found = pp.Table.create(str(root), SCHEMA, **WAYS[request.param])

@@ -15,6 +15,7 @@ import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import OptionError, SchemaError
+from support.effort import sampled
 
 _AGGREGATION = {"merge-engine": "aggregation"}
 _PARTIAL = {"merge-engine": "partial-update"}
@@ -148,7 +149,7 @@ def _present(kind: str, function: str) -> Any:
     return bytes(made.compact().serialize() if function == "theta_sketch" else made.serialize_compact())
 
 
-@pytest.mark.parametrize("function", _functions())
+@pytest.mark.parametrize("function", sampled(_functions(), 9))
 @pytest.mark.parametrize("grouped", [False, True], ids=["aggregation", "group"])
 def test_aggregates_that_null_changes_need_their_column(tmp_path: Path, function: str, grouped: bool) -> None:
     """What is taken without the column leaves its value as it is: on time, late, and before the first value."""

@@ -32,7 +32,7 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaErr
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, CompactIncrement
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.engine_model import KIND, RETRACTS, SEQ, Row, merged
 from support.key_engines import MODELED, Engine
 
@@ -134,7 +134,7 @@ def _check_numbers(table: pp.Table) -> None:
                 assert before >= after or max(file) < min(later)
 
 
-@pytest.mark.parametrize("name", _ENGINES)
+@pytest.mark.parametrize("name", sampled(_ENGINES, 3))
 @settings(max_examples=400 if LONG else 4, deadline=None)
 @given(jobs=_JOBS, layout=_LAYOUTS)
 def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[Row]]], layout: dict[str, str]) -> None:

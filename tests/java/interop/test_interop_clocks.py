@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from support.effort import sampled
 from support.local_zone import in_local_zone
 from support.oracle import Oracle, requires_java_oracle
 
@@ -18,7 +19,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("p", pa
                     ("v", pa.string())])  # fmt: skip
 
 
-@pytest.fixture(params=["Asia/Tokyo", "America/Los_Angeles"])
+@pytest.fixture(params=sampled(["Asia/Tokyo", "America/Los_Angeles"], 1))
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with in_local_zone(request.param, monkeypatch) as name:
         yield name

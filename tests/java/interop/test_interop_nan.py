@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from support.effort import sampled
 from support.oracle import Oracle, requires_java_oracle
 
 SCHEMA = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("d", pa.float64())])
@@ -74,7 +75,7 @@ def test_files_of_pypaimon_rust(warehouse: Path) -> None:
 
 @requires_java_oracle
 @pytest.mark.java
-@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("bits", sampled([32, 64], 1))
 @pytest.mark.parametrize(
     ("primary", "partition", "options"),
     [

@@ -15,6 +15,7 @@ from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql.expression.bind import Scope
 from paimon_pyds.sql.expression.bound import bind_expression
+from support.effort import sampled
 from support.spark_zone import zone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -121,22 +122,25 @@ def test_values_and_types(spark: Any) -> None:
     compare(spark, lines(EVERYDAY))
 
 
-@pytest.mark.parametrize("timezone", ["Europe/Berlin", "+05:30"])
+@pytest.mark.parametrize("timezone", sampled(["Europe/Berlin", "+05:30"], 1))
 def test_times_in_other_zones(spark: Any, timezone: str) -> None:
     compare(spark, lines(TIMES), timezone)
 
 
 @pytest.mark.parametrize(
     ("timezone", "change"),
-    [
-        ("America/Los_Angeles", "2024-11-03 09:00:00"),
-        ("America/Los_Angeles", "2024-03-10 10:00:00"),
-        ("Australia/Lord_Howe", "2024-04-06 15:00:00"),  # by half an hour
-        ("America/Havana", "2024-11-03 05:00:00"),  # midnight comes twice
-        ("America/Sao_Paulo", "2018-11-04 03:00:00"),  # a day without midnight
-        ("America/Los_Angeles", "1883-11-18 19:52:58"),  # from local mean time, which has seconds
-        ("Africa/Monrovia", "1972-01-07 00:44:30"),
-    ],
+    sampled(
+        [
+            ("America/Los_Angeles", "2024-11-03 09:00:00"),
+            ("America/Los_Angeles", "2024-03-10 10:00:00"),
+            ("Australia/Lord_Howe", "2024-04-06 15:00:00"),  # by half an hour
+            ("America/Havana", "2024-11-03 05:00:00"),  # midnight comes twice
+            ("America/Sao_Paulo", "2018-11-04 03:00:00"),  # a day without midnight
+            ("America/Los_Angeles", "1883-11-18 19:52:58"),  # from local mean time, which has seconds
+            ("Africa/Monrovia", "1972-01-07 00:44:30"),
+        ],
+        2,
+    ),
 )
 def test_units_of_time_where_clocks_are_set(spark: Any, timezone: str, change: str) -> None:
     """An hour that comes twice is two hours, as in Spark."""

@@ -12,6 +12,7 @@ from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql.expression.bind import Scope
 from paimon_pyds.sql.expression.bound import bind_expression
+from support.effort import sampled
 from support.function_rows import DDL, HASHES, NESTED, NUMBERS, ONE_ROW, TEXT, TIMES, ZONE, golden, table
 from support.functions_page import entries
 from support.spark_zone import zone
@@ -74,7 +75,7 @@ def normal(type_: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_large_string(type_) else type_
 
 
-@pytest.mark.parametrize("timezone", ZONES)
+@pytest.mark.parametrize("timezone", sampled(ZONES, 1))
 @pytest.mark.parametrize("part", ["nested", "others", "times"])
 def test_rows(spark: Any, timezone: str, part: str) -> None:
     texts = {"nested": NESTED, "others": [*HASHES, *TEXT, *NUMBERS], "times": TIMES}[part]
