@@ -284,13 +284,27 @@ class FormatReader(Protocol):
         """Release the file."""
 
 
+class FileRows(Protocol):
+    """The rows of a small file: a `pyarrow.Table`, or what is made into columns together with that of other files."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    def get_total_buffer_size(self) -> int:
+        """Bytes of memory that they take, about."""
+
+    def take(self, positions: pa.Array) -> FileRows:
+        """The rows at some positions."""
+
+
 class SmallFiles(Protocol):
     """Decodes some columns of many small files."""
 
-    def decode(self, data: bytes, rows: int, path: str) -> pa.Table | None:
+    def decode(self, data: bytes, rows: int, path: str) -> FileRows | None:
         """All rows of a file of ``rows`` rows whose bytes are ``data``; None where only a `FormatReader` reads it."""
 
-    def joined(self, tables: Sequence[pa.Table], path: str) -> pa.RecordBatch:
+    def joined(self, tables: Sequence[Any], path: str) -> pa.RecordBatch:
         """What `decode` gave of several files as one batch of ``arrow_schema(fields)``. Raises CorruptFileError."""
 
 

@@ -8,6 +8,7 @@ import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import fastavro
 import numpy as np
@@ -20,7 +21,8 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.format import ReadCounters, by_name
-from paimon_pyds.format.avro import container
+from paimon_pyds.format.avro import compression, container
+from paimon_pyds.format.avro.compression import compressor, decompressor
 from paimon_pyds.format.avro.container import BLOCK_BYTES, CHECKSUM, ContainerReader
 from paimon_pyds.format.avro.schema import put_bytes, put_long
 from paimon_pyds.format.avro.types import plain_schema, write_schema
@@ -390,3 +392,28 @@ def test_damaged_files(codec: str, tmp_path: Path) -> None:
 def test_the_name_of_the_checksum_in_headers_never_changes() -> None:
     """Files have it; under another name they would be read without being checked."""
     assert CHECKSUM == "paimon_pyds.buffers"
+
+
+@given(st.binary(min_size=1, max_size=70_000) | st.integers(1, 200_000).map(bytes), st.booleans(), st.randoms())
+def test_frames_of_zstd_that_say_their_size(content: bytes, checked: bool, random: random.Random) -> None:
+    """They are decompressed at once, and become what a stream makes of them; so do two of them, and pieces of one."""
+    frame = pa.Codec("zstd").compress(content, asbytes=True)
+    frame = compressor("zstandard")(content) if checked else frame
+    cut = random.randrange(len(frame))
+    changed = frame[:cut] + bytes([frame[cut] ^ 1 << random.randrange(8)]) + frame[cut + 1 :]
+    unzstd = decompressor("zstandard", None)
+    assert unzstd(frame, len(content)) == content
+    assert unzstd(frame * 2, 2 * len(content)) == content * 2
+    with pytest.raises(ValueError):
+        unzstd(frame, len(content) - 1)
+    for damaged in (frame[:cut], changed):
+        with mock.patch.object(compression, "_content_size", return_value=0):
+            streamed = _outcome(unzstd, damaged)
+        assert _outcome(unzstd, damaged) == streamed
+
+
+def _outcome(unzstd: Any, data: bytes) -> bytes | None:
+    try:
+        return unzstd(data, 1 << 20)
+    except (OSError, ValueError, EOFError):
+        return None

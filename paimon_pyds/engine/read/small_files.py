@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, pc, scalar
+from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, one_batch, pc, scalar
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
@@ -107,7 +107,7 @@ class DecodedFile(NamedTuple):
 
     file: PlannedFile
     trace: FileTrace
-    table: pa.Table | None
+    table: formats.FileRows | None
     live: RowSelection
 
 
@@ -152,7 +152,7 @@ class JoinedFiles:
                 _note(trace, file, live, len(data))
                 worked(file.path, reading=True)
                 if data and live.positions is not None:
-                    table = pc.take(table, from_numpy(live.to_array(file.row_count)))
+                    table = table.take(from_numpy(live.to_array(file.row_count)))
             yield DecodedFile(file, trace, table, live)
 
     def _live_rows(self, file: PlannedFile, trace: FileTrace) -> RowSelection:
@@ -169,9 +169,10 @@ class JoinedFiles:
     def rows(self, decoded: Sequence[DecodedFile]) -> pa.RecordBatch:
         """The surviving rows of some files, all of which the decoder could read; traces have how many of each."""
         files, traces = [each.file for each in decoded], [each.trace for each in decoded]
-        tables = [each.table for each in decoded if each.table is not None and each.table.num_rows] or [self.empty]
+        tables = [each.table for each in decoded if each.table is not None and each.table.num_rows]
         counts = np.array([trace.rows_after_pages for trace in traces])
-        read = self.decoder.joined(tables, files[0].path) if self.fields else no_columns(int(counts.sum()))
+        read = self.decoder.joined(tables, files[0].path) if tables else one_batch(self.empty)
+        read = read if self.fields else no_columns(int(counts.sum()))
         partition = self._known(files, counts)
         places = self._row_indexes(decoded)
         if self.spec.predicate is not Const.TRUE:

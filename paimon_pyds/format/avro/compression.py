@@ -6,6 +6,7 @@ Source: Apache Avro specification 1.11, Object Container Files, Required Codecs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ _DESCRIPTOR_POSITION = 4
 """Offset of the frame header descriptor in a zstandard frame (RFC 8878)."""
 _CHECKSUM_FLAG = 0x04
 """The bit of the descriptor that announces a content checksum."""
+_DICTIONARY_BITS, _SINGLE_SEGMENT_BIT = 0x03, 5
+"""Of the descriptor: those of a dictionary's number; and the one that is set where no byte has the window's size."""
 
 
 def codec_name(compression: str) -> str:
@@ -66,6 +69,10 @@ def decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
+    size = _content_size(data)
+    if 0 < size <= min(limit, _BYTES_AT_ONCE):
+        with suppress(OSError):  # several frames, or a damaged one
+            return pa.Codec("zstd").decompress(data, size, asbytes=True)  # type: ignore[no-any-return]
     # Java's frames do not have their size: they are read as a stream, which also bounds the allocated memory.
     parts: list[bytes] = []
     total = 0
@@ -76,6 +83,16 @@ def _unzstd(data: bytes, limit: int) -> bytes:
                 raise ValueError(f"it has more than {limit} bytes")
             parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _content_size(frame: bytes) -> int:
+    """The bytes that a frame of zstandard says it becomes; 0 where it does not say (RFC 8878, section 3.1.1.1)."""
+    flags = frame[_DESCRIPTOR_POSITION] if len(frame) > _DESCRIPTOR_POSITION else 0
+    kind, single = flags >> 6, flags >> _SINGLE_SEGMENT_BIT & 1
+    if flags & _DICTIONARY_BITS or not (kind or single):
+        return 0
+    begin = _DESCRIPTOR_POSITION + 2 - single
+    return int.from_bytes(frame[begin : begin + (1 << kind)], "little") + 256 * (kind == 1)
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:

@@ -21,6 +21,7 @@ from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.types.arrow import arrow_schema, arrow_type
 from paimon_pyds.base.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.base.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
+from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.avro.container import Block, block_bytes, header_bytes
 from paimon_pyds.format.avro.encode import encode_field, join, list_pieces, varints
@@ -88,7 +89,7 @@ class RecordDecoder:
 
     def records(self, block: Block) -> list[dict[str, Any]]:
         """All records of a block, with the errors of `pieces`."""
-        head = varints(np.array([block.count]))[0].as_py() if block.count else b""
+        head = varint(block.count << 1) if block.count else b""
         data = io.BytesIO(b"".join([head, block.body or b"", b"\0"]))
         with self._told(block):
             found: list[dict[str, Any]] = self._read(data, self._writer, self._reader)

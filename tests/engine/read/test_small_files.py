@@ -23,9 +23,11 @@ from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.small_files import joined_files
 from paimon_pyds.engine.read.split_read import read_splits
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.format.avro.small_files import SmallFiles as AvroSmallFiles
 from paimon_pyds.format.orc.small_files import SmallFiles as OrcSmallFiles
 from paimon_pyds.format.parquet.small_files import SmallFiles
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema, sections
+from support.data_files import fields_of, table_of, write_file
 from support.effort import LONG, sampled
 from support.random_world import random_world
 from support.table_model import to_sql, to_tree
@@ -145,6 +147,19 @@ def test_a_file_of_other_rows_than_its_manifest_says_is_corrupt(flat: pp.Table) 
     paths[3].write_bytes(_paths(other)[0].read_bytes())
     with pytest.raises(CorruptFileError, match=paths[3].name):
         flat.scan().to_arrow()
+
+
+def test_a_value_that_an_avro_column_cannot_have_names_its_file(tmp_path: Path) -> None:
+    """The columns of many files are made together."""
+    decoder, found = AvroSmallFiles(fields_of("INT NOT NULL")), []
+    for name, value in (("one", 1), ("two", None), ("three", 3)):
+        path = tmp_path / f"{name}.avro"
+        write_file(path, fields_of("INT"), table_of(fields_of("INT"), [value]))
+        found.append(decoder.decode(path.read_bytes(), 1, name))
+    with pytest.raises(CorruptFileError, match="NOT NULL") as caught:
+        decoder.joined(found, "one")
+    assert caught.value.path == "two"
+    assert decoder.joined([found[0], found[2]], "one").column(0).to_pylist() == [1, 3]
 
 
 def test_orc_files_that_only_the_reader_reads(tmp_path: Path) -> None:
