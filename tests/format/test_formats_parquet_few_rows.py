@@ -11,16 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema, parse_type
+from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import ReadCounters
 from paimon_pyds.format.parquet import gather_values as gather
 from paimon_pyds.format.parquet import page_picks, reader
 from paimon_pyds.format.parquet.gather_values import gather_values
+from paimon_pyds.format.parquet.index_runs import index_page, indices_at
 from paimon_pyds.format.parquet.page_index import PageTable
 from paimon_pyds.format.parquet.page_picks import PagePick
 from paimon_pyds.format.parquet.pages import decode_picks, heads_one_by_one, page_heads, read_head, read_heads
@@ -82,6 +84,15 @@ def test_gathered_pages_equal_whole_ones(
         write_batch_size=128, use_deprecated_int96_timestamps=version == "1.0",
     )  # fmt: skip
     gathered: list[bool] = []
+    indices: list[bool] = []
+    find = gather.indices_at
+
+    def watched_indices(*arguments: Any) -> Any:
+        found = find(*arguments)
+        indices.append(found is not None)
+        return found
+
+    monkeypatch.setattr(gather, "indices_at", watched_indices)
 
     def watched(picks: Any, data: Any, *rest: Any) -> Any:
         found = gather_values(picks, data, *rest)
@@ -96,6 +107,8 @@ def test_gathered_pages_equal_whole_ones(
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     if version == "1.0":  # many pages of zstd are decompressed; of others, two columns have plain numbers and no NULL
         assert sum(gathered) >= (len(FIELDS) if codec == "zstd" and not few_pages else 0 if dictionary else 2)
+    if version == "1.0" and dictionary:  # `blank` has few values and no NULL
+        assert any(indices) == (not few_pages)
 
 
 def _read(path: str, rows: Any, fields: tuple[DataField, ...] = FIELDS) -> pa.Table:
@@ -358,3 +371,47 @@ def test_rows_left_out(tmp_path: Path, left_out: list[int]) -> None:
     pq.write_table(TABLE, path, row_group_size=15_000, write_page_index=True)
     rows = np.setdiff1d(np.arange(N), left_out)
     assert _read(path, rows).combine_chunks().equals(TABLE.take(pa.array(rows)).combine_chunks())
+
+
+@st.composite
+def _pages_of_indices(draw: st.DrawFn) -> tuple[bytes, list[int]]:
+    """A page of runs in the order of Parquet's Encodings.md, and what it holds, value by value."""
+    width = draw(st.integers(0, 32))
+    value, body, held = st.integers(0, (1 << width) - 1), bytearray([width]), list[int]()
+    for is_packed, size in draw(st.lists(st.tuples(st.booleans(), st.integers(0, 70)), min_size=1, max_size=6)):
+        if is_packed:
+            values = draw(st.lists(value, min_size=8, max_size=8)) * size
+            body += varint(size << 1 | 1)
+            body += sum(v << i * width for i, v in enumerate(values)).to_bytes(size * width, "little")
+        else:
+            one = draw(value)
+            values = [one] * size
+            body += varint(size << 1) + one.to_bytes((width + 7) // 8, "little")
+        held += values
+    return bytes(body), held
+
+
+@given(st.lists(_pages_of_indices(), min_size=1, max_size=4), st.randoms(), st.binary(min_size=8, max_size=8))
+def test_indices_are_found_without_decoding_the_others(
+    pages: list[tuple[bytes, list[int]]], random: Any, before: bytes
+) -> None:
+    picked = [
+        (number, sorted(random.sample(range(len(held)), min(len(held), 5)))) for number, (_, held) in enumerate(pages)
+    ]
+    page = np.array([number for number, places in picked for _ in places], np.int64)
+    local = np.array([place for _, places in picked for place in places], np.int64)
+    sizes = np.array([len(body) for body, _ in pages])
+    ends = len(before) + np.cumsum(sizes)
+    data = before + b"".join(body for body, _ in pages)
+    wanted = [pages[number][1][place] for number, places in picked for place in places]
+    assume(wanted)
+    found = indices_at(np.frombuffer(data, np.uint8), ends - sizes, ends, page, local)
+    assert found is not None and found.tolist() == wanted
+    again = np.frombuffer(index_page(found) + bytes(8), np.uint8)
+    at, none = np.zeros(1, np.int64), np.zeros(len(found), np.int64)
+    decoded = indices_at(again, at, at + len(again) - 8, none, np.arange(len(found)))
+    assert decoded is not None and decoded.tolist() == wanted
+    # Cut off, a page never gives what is not its own.
+    cut = ends - np.array([random.randrange(size + 1) for size in sizes.tolist()])
+    short = indices_at(np.frombuffer(data, np.uint8), ends - sizes, cut, page, local)
+    assert short is None or short.tolist() == wanted

@@ -1,7 +1,8 @@
 """Work on the pages of a column before pyarrow decodes them: values are gathered, zstd pages decompressed together.
 
 If few rows are wanted of numbers, or of texts of one length, that are stored plain and without NULL, the row number
-gives the place of each value: the wanted ones are copied into one small page, and nothing else is decoded. Other pages
+gives the place of each value: the wanted ones are copied into one small page, and nothing else is decoded. Of values in
+a dictionary, whose runs `index_runs` follows, the wanted indices become such a page behind the dictionary. Other pages
 are decompressed together where that is faster (`page_bodies`). Plain pages without NULL become one page then, others
 keep their bytes and get a new header: the more pages there are, the more time that saves in pyarrow.
 Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader), Encodings.md (PLAIN, RLE / bit-packing
@@ -23,8 +24,19 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
 from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.format.parquet.index_runs import index_page, indices_at
 from paimon_pyds.format.parquet.page_bodies import ZSTD, page_bodies, page_body
-from paimon_pyds.format.parquet.page_picks import BYTE_ARRAY, CODECS, PLAIN, RLE, UNCOMPRESSED, PagePick, few_wanted
+from paimon_pyds.format.parquet.page_picks import (
+    BYTE_ARRAY,
+    CODECS,
+    DICTIONARIES,
+    PLAIN,
+    RLE,
+    RLE_DICTIONARY,
+    UNCOMPRESSED,
+    PagePick,
+    few_wanted,
+)
 from paimon_pyds.format.parquet.pages import (
     DATA_PAGE,
     DICTIONARY_PAGE,
@@ -151,17 +163,20 @@ def _cut(bodies: Octets, at: Int64s, width: int) -> bytes:
     return bytes(bodies[at[:, None] + np.arange(width)])
 
 
-def _page_of(picks: Sequence[PagePick], values: bytes) -> tuple[Sequence[PagePick], Sequence[Pages]]:
-    """One page of plain values, all that these picks want; none is NULL."""
+def _page_of(
+    picks: Sequence[PagePick], values: bytes, encoding: int = PLAIN, prefix: bytes = b""
+) -> tuple[Sequence[PagePick], Sequence[Pages]]:
+    """One page of values, all that these picks want; none is NULL. ``prefix``: the page of their dictionary."""
     first, count = picks[0], sum(len(pick.local) for pick in picks)
     body = (_no_nulls(count) if first.leaf.max_definition else b"") + values
-    page = _head(count, PLAIN, len(body)) + body
-    chunk = replace(first.chunk, codec=UNCOMPRESSED, encodings=(PLAIN, RLE), uncompressed_size=len(page))
+    page = _head(count, encoding, len(body)) + body
+    size, encodings = len(prefix) + len(page), (encoding, PLAIN, RLE)
+    chunk = replace(first.chunk, codec=UNCOMPRESSED, encodings=encodings, uncompressed_size=size)
     pick = replace(
-        first, chunk=chunk, starts=np.zeros(1, np.int64), sizes=np.array([len(page)]), rows=np.array([count]),
-        local=np.arange(count), prefix=(0, 0), boundaries=b"gathered" + count.to_bytes(8, "big"),
+        first, chunk=chunk, starts=np.array([len(prefix)]), sizes=np.array([len(page)]), rows=np.array([count]),
+        local=np.arange(count), prefix=(0, len(prefix)), boundaries=b"gathered" + count.to_bytes(8, "big"),
     )  # fmt: skip
-    return [pick], [[page]]
+    return [pick], [[prefix, page]]
 
 
 class ColumnPages:
@@ -263,11 +278,9 @@ class ColumnPages:
     def gathered(self) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
         """One page of the wanted values; None where places of values can't be reckoned."""
         if not self._plain:
-            return None
+            return self._gathered_indices()
         width, rows, found = self._picks[0].width, self._heads.values, list[bytes]()
-        stops = np.cumsum(rows)
-        before = accumulate((pick.covered for pick in self._picks), initial=0)
-        wanted = np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
+        stops, wanted = np.cumsum(rows), self._wanted
         for part, bodies, starts in self._bodies(BLOCK_BYTES):
             values = self._values(part, bodies, starts)
             if values is None:
@@ -283,6 +296,36 @@ class ColumnPages:
             page = np.searchsorted(first, here, "right") - 1
             found.append(_cut(bodies, values[page] + stride * (here - first[page]), stride))
         return _page_of(self._picks, b"".join(found))
+
+    @property
+    def _wanted(self) -> Int64s:
+        """The numbers of the wanted rows, among those of all pages."""
+        before = accumulate((pick.covered for pick in self._picks), initial=0)
+        return np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
+
+    def _gathered_indices(self) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
+        """The same of values that are in dictionaries: of each row group its dictionary, and a page."""
+        if not np.isin(self._heads.encoding, list(DICTIONARIES)).all() or None in (d for _, d in self._dictionaries):
+            return None
+        ((every, bodies, starts),) = self._bodies(_MOST_BYTES + 1)
+        values = self._values(every, bodies, starts) if bodies.size >= _WORD else None
+        if values is None:
+            return None
+        wanted, first = self._wanted, np.cumsum(self._heads.values) - self._heads.values
+        page = np.searchsorted(first, wanted, "right") - 1
+        found = indices_at(bodies, values, starts + self._heads.uncompressed, page, wanted - first[page])
+        if found is None:
+            return None
+        edges = np.cumsum([len(pick.local) for pick in self._picks])
+        parts, picks = list[Pages](), list[PagePick]()
+        each = zip(self._picks, self._dictionaries, np.split(found, edges[:-1]), strict=True)
+        for pick, (begin, dictionary), indices in each:
+            assert dictionary is not None
+            prefix, body = self._dictionary(begin, dictionary), index_page(indices)
+            (gathered,), (pages,) = _page_of([pick], body, RLE_DICTIONARY, prefix)
+            picks.append(gathered)
+            parts.append(pages)
+        return picks, parts
 
     def decompressed(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:
         """The same pages, not compressed; plain values of a row group without NULL become one page."""
