@@ -144,7 +144,7 @@ class IndexedFile:
         rows = self.rows
         return None if rows is None else rows.count(self.file.row_count)
 
-    @property
+    @cached_property
     def _only_data_answers(self) -> bool:
         """Whether no index says which rows match the filter, so that many small files are read together."""
         return self.file.merged or not (self.has_no_filter or (self._spec.use_index and self.file.has_index))
