@@ -1,30 +1,22 @@
 """Hadoop's settings as Java Paimon finds them, for HDFS: files of the environment and of options, then single options.
 
-(Source: Java Paimon 1.4, HadoopUtils; Hadoop's documentation of Configuration: variables, xi:include.)
+(Source: Java Paimon 1.4, HadoopUtils.)
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+from paimon_pyds.storage.hadoop_files import properties_of, substituted
 
 PREFIX = "hadoop."
 """What names of options begin with that are settings of Hadoop."""
 _FILES = ("core-site.xml", "hdfs-site.xml")
-_INCLUDE = "{http://www.w3.org/2001/XInclude}include"
 _USED = ("dfs.", "fs.defaultFS", "fs.viewfs.", "fs.permissions.umask-mode", "hadoop.security.", "hadoop.rpc.")
 """Beginnings of the settings that a client of HDFS uses; files have hundreds of others, some of them secret."""
-_VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
-_DEPTH = 20
-"""How often a value is looked at again for variables, and how deep files include one another, as in Hadoop."""
 
 
 def hadoop_settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -50,14 +42,10 @@ def hadoop_settings(options: Mapping[str, str]) -> dict[str, str]:
         if not own.is_dir():
             raise OptionError(f"hadoop-conf-dir is no directory of this machine: {path:.200}")
         directories.append(own)
-    found: dict[str, str] = {}
-    for directory in directories:
-        for name in _FILES:
-            if (file := directory / name).is_file():
-                found.update(_properties(file))
+    found = properties_of(directory / name for directory in directories for name in _FILES)
     found.update({key[len(PREFIX) :]: str(value) for key, value in options.items() if key.startswith(PREFIX)})
     _give_back_cases(found)
-    return {name: _substituted(value, found) for name, value in found.items() if name.startswith(_USED)}
+    return {name: substituted(value, found) for name, value in found.items() if name.startswith(_USED)}
 
 
 def _give_back_cases(found: dict[str, str]) -> None:
@@ -75,47 +63,3 @@ def _give_back_cases(found: dict[str, str]) -> None:
 
 def _listed(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
-def _properties(file: Path, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Names and values of a file and of those that it includes. Raises OptionError."""
-    from xml.etree import ElementTree
-
-    try:
-        root = ElementTree.fromstring(file.read_bytes())
-    except (OSError, ElementTree.ParseError) as error:
-        raise OptionError(f"Hadoop's settings can't be read: {error}", path=file) from None
-    yield from _of_elements(root, file, depth)
-
-
-def _of_elements(root: Element, file: Path, depth: int) -> Iterator[tuple[str, str]]:
-    for element in root:
-        if element.tag == "property":
-            name, value = (element.findtext(tag, "").strip() for tag in ("name", "value"))
-            if name and value:
-                yield name, value
-        elif element.tag == "configuration":
-            yield from _of_elements(element, file, depth)
-        elif element.tag == _INCLUDE and depth < _DEPTH:
-            included = file.parent / element.get("href", "").removeprefix("file://")
-            if included.is_file():  # Hadoop takes the element's fallback, else fails; a client may not need it
-                yield from _properties(included, depth + 1)
-
-
-def _substituted(value: str, found: Mapping[str, str]) -> str:
-    """A value with its variables: ``${name}`` of a setting, ``${env.NAME}`` and ``${env.NAME:-other}``."""
-
-    def of(match: re.Match[str]) -> str:
-        name = match[1]
-        if name.startswith("env."):
-            variable, dash, other = name[4:].partition(":-" if ":-" in name else "-")
-            text = os.environ.get(variable)
-            return text if text or (text is not None and not dash) else other if dash else match[0]
-        return found.get(name, match[0])
-
-    for _ in range(_DEPTH):
-        after = _VARIABLE.sub(of, value)
-        if after == value:
-            break
-        value = after
-    return value

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from paimon_pyds.base.options.option import Kind, parse_duration_ms, parse_value
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import RedactedDict, redact
-from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.storage import options_of_store
+from paimon_pyds.storage.hadoop_files import properties_of, substituted
 
 REGION, ENDPOINT, CATALOG_ID = "aws.region", "aws.glue.endpoint", "hive.metastore.glue.catalogid"
 """Options for AWS Glue, by the names of its client for Java."""
@@ -32,10 +33,7 @@ _HADOOP = "hadoop-conf-dir"
 _GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSCatalogMetastoreClient"
 _PLAIN_CLIENT = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
 _DEFAULT_PORT = 9083
-_LARGEST_FILE = 8 << 20
-"""Bytes of a file of settings: a larger file is something else."""
 _TIME = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
-_REFERENCE = re.compile(r"\$\{([\w.-]+)\}")
 _REFUSED = {
     "hive.metastore.sasl.enabled": ("true", "Kerberos (SASL)"),
     "hive.metastore.use.SSL": ("true", "TLS"),
@@ -72,7 +70,7 @@ class HiveSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> HiveSettings:
-        """The settings that the options of a catalog make. Raises OptionError, StorageError, UnsupportedError."""
+        """The settings that the options of a catalog make. Raises OptionError, UnsupportedError."""
         found = {**_settings_of(options), **{key: text for key, text in options.items() if key != "uri"}}
         if options.get("uri"):
             found["hive.metastore.uris"] = options["uri"]
@@ -113,38 +111,15 @@ def storage_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def _settings_of(options: Mapping[str, str]) -> dict[str, str]:
     """What the files say that the options, or the environment, name."""
-    found: dict[str, str] = {}
     hadoop, hive = (
         options.get(name) or os.environ.get(variable)
         for name, variable in ((_HADOOP, "HADOOP_CONF_DIR"), ("hive-conf-dir", "HIVE_CONF_DIR"))
     )
-    for directory, name, wanted in (
-        (hadoop, "core-site.xml", False),
-        (hive, "hive-site.xml", "hive-conf-dir" in options),
-    ):
-        if directory:
-            found |= _properties(os.path.join(directory, name), wanted=wanted)
-    return {key: _REFERENCE.sub(lambda match: found.get(match[1], match[0]), text) for key, text in found.items()}
-
-
-def _properties(path: str, *, wanted: bool) -> dict[str, str]:
-    """The properties of a file of Hadoop's form. ``wanted``: it must be there."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE or b"<!ENTITY" in data:
-            raise ValueError
-        root = ElementTree.fromstring(data)
-    except FileNotFoundError as error:
-        if wanted:
-            raise OptionError(f"the option hive-conf-dir names a directory without {os.path.basename(path)}") from error
-        return {}
-    except OSError as error:
-        raise StorageError(f"the file can't be read ({error.strerror})", path=path) from None
-    except (ValueError, ElementTree.ParseError):
-        raise OptionError("the file is no configuration of Hadoop", path=path) from None  # its text may hold secrets
-    pairs = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
-    return {name.strip(): (value or "").strip() for name, value in pairs if name}
+    files = [Path(home, name) for home, name in ((hadoop, "core-site.xml"), (hive, "hive-site.xml")) if home]
+    if "hive-conf-dir" in options and not files[-1].is_file():
+        raise OptionError("the option hive-conf-dir names a directory without hive-site.xml", path=hive)
+    found = properties_of(files)
+    return {name: substituted(value, found) for name, value in found.items()}
 
 
 def _check(found: Mapping[str, str]) -> None:
