@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,6 +59,8 @@ _NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environmen
 _ODD_MOUNTS = ("linkNfly", "linkRegex", "linkMerge")
 _clients: WeakValueDictionary[bytes, Client] = WeakValueDictionary()
 """Those in use, by what they are made of: tables of one name service share connections."""
+_user: str | None = None
+"""Whom this process acts as, once it has a client."""
 
 
 class HdfsFileIO(RemoteFileIO):
@@ -125,11 +128,13 @@ class HdfsFileIO(RemoteFileIO):
     def _connected(self) -> Client:
         """The client, which connects at its first call. Raises StorageError, OptionError."""
         if self._client is None:
-            _take_user(self._arguments.get("user"))
+            if self._settings.get("hadoop.security.authentication", "simple").lower() != "kerberos":
+                _take_user(self._arguments.get("user"))
             keytab = self._options.get("security.kerberos.login.keytab")
             if keytab is not None and not os.path.isfile(keytab):
                 raise OptionError(f"security.kerberos.login.keytab is no file of this machine: {keytab:.200}")
             address = self._address()
+            self._check_host(address)
             own = sorted((k, v) for k, v in self._options.items() if not k.startswith("hadoop"))
             ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(("HADOOP_", "KRB5")))
             made_of = sha256(repr((address, own, ambient, sorted(self._settings.items()))).encode()).digest()
@@ -138,7 +143,7 @@ class HdfsFileIO(RemoteFileIO):
                 with self._calls("connect to", self._root):
                     client = hdfs_native.Client(
                         address,
-                        self._client_settings(),
+                        self._client_settings(address),
                         _NO_FILES,
                         kerberos_principal=self._options.get("security.kerberos.login.principal"),
                         kerberos_keytab=keytab,
@@ -148,9 +153,33 @@ class HdfsFileIO(RemoteFileIO):
             self._client = client
         return self._client
 
-    def _client_settings(self) -> dict[str, str]:
-        """Settings with a place for paths of no mount, which hdfs-native requires; `_at` lets none go there."""
+    def _is_single(self, address: str) -> bool:
+        """Whether this is the address of one name node, and not of a name service or mount table."""
+        return scheme_of(address) == "hdfs" and f"dfs.ha.namenodes.{address[len('hdfs://') :]}" not in self._settings
+
+    def _check_host(self, address: str) -> None:
+        """Raise StorageError for a name that nothing has: hdfs-native would look for it for minutes."""
+        authority = address.partition("://")[2]
+        if not self._is_single(address):
+            return
+        host = authority.rpartition(":")[0].strip("[]")
+        try:
+            socket.getaddrinfo(host, None)
+        except (OSError, UnicodeError):
+            known = self._settings.get("dfs.nameservices", "").strip() or "none"
+            raise StorageError(
+                f"no host is called {host:.200}, and the name services that Hadoop's settings have are: {known:.200}",
+                path=self._root,
+                hint="name services are in hdfs-site.xml: give hadoop-conf-dir, or set HADOOP_CONF_DIR",
+            ) from None
+
+    def _client_settings(self, address: str) -> dict[str, str]:
+        """Settings with a place for paths of no mount, which hdfs-native requires; `_at` lets none go there. A single
+        name node is waited for about as long as Java does: hdfs-native would, as for one that fails over, for three
+        minutes."""
         settings = dict(self._settings)
+        if self._is_single(address):
+            settings.setdefault("dfs.client.failover.max.attempts", "5")
         for table in {name.split(".")[3] for name in settings if name.startswith("fs.viewfs.mounttable.")}:
             mounts = f"fs.viewfs.mounttable.{table}."
             links = [value for name, value in settings.items() if name.startswith(f"{mounts}link.")]
@@ -508,12 +537,28 @@ def _unknown(path: str, reason: StorageError) -> CommitOutcomeUnknownError:
 
 
 def _take_user(name: str | None) -> None:
-    """Let hdfs-native act as this user, whom it takes from the environment of the process. Raises OptionError."""
-    if name is not None and os.environ.setdefault("HADOOP_USER_NAME", name) != name:
+    """Let hdfs-native act as this user, whom it takes from the environment of the process at each connection: one that
+    came later would be that of all clients, once they connect again. Raises OptionError."""
+    global _user
+    wanted = name or os.environ.get("HADOOP_USER_NAME") or _user_of_system()
+    if _user is not None and wanted != _user:
+        source = "HADOOP_USER_NAME" if name is None else "hdfs.user"
         raise OptionError(
-            f"hdfs.user is {name!r:.80}, and this process acts as {os.environ['HADOOP_USER_NAME']!r:.80}",
-            hint="one process has one user of HDFS: set HADOOP_USER_NAME, or use another process",
+            f"{source} is {wanted!r:.80}, and this process acts as {_user!r:.80} on HDFS already",
+            hint="one process has one user of HDFS: set HADOOP_USER_NAME before its first table, or use another one",
         )
+    _user = wanted
+    if name is not None:
+        os.environ["HADOOP_USER_NAME"] = name
+
+
+def _user_of_system() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # as in containers that run under any number
+        return str(os.geteuid())
 
 
 def _umask(text: str) -> int:

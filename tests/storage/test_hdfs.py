@@ -6,10 +6,12 @@ import errno
 import itertools
 import os
 import pickle
+import re
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from typing import Any
 
 import hdfs_native
@@ -24,10 +26,12 @@ from paimon_pyds.errors import (
     CorruptFileError,
     MissingFileError,
     OptionError,
+    PaimonError,
     StorageError,
 )
 from paimon_pyds.storage import FileIO, open_file_io
 from paimon_pyds.storage.hdfs import HdfsFileIO
+from support.races import at_once
 from support.servers import MiniHdfs
 
 _NUMBERS = itertools.count()
@@ -254,6 +258,12 @@ def test_addresses_that_name_no_node(home: str) -> None:
     assert HdfsFileIO("hdfs://h/t")._address() == "hdfs://h:8020"
 
 
+def test_a_name_that_nothing_has(mini_hdfs: MiniHdfs) -> None:
+    with pytest.raises(StorageError, match=r"no host is called other\.invalid.*are: minis.*hadoop-conf-dir") as caught:
+        HdfsFileIO("hdfs://other.invalid/t", mini_hdfs.settings).exists("hdfs://other.invalid/t")
+    assert "\n" not in str(caught.value)
+
+
 def test_viewfs(mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str) -> None:
     mounts = {
         "hadoop.fs.viewfs.mounttable.views.link./data": home,
@@ -289,25 +299,42 @@ def _inner(path: str) -> str:
     return "/" + path.split("/", 3)[3]
 
 
-def test_permissions(mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    io.write_bytes(f"{home}/f", b"x")
-    io.delete([f"{home}/f"])  # by the superuser, who is connected
-    monkeypatch.setenv("HADOOP_USER_NAME", "")  # what is set meanwhile is taken back
-    monkeypatch.delenv("HADOOP_USER_NAME")
-    bob = HdfsFileIO(home, mini_hdfs.settings | {"hdfs.user": "bob"})
+def say_what_bob_may(home: str, settings: dict[str, str], say: Connection) -> None:
+    """The errors of bob, who may write nothing, and of carol after him, in a process of its own."""
+    bob = HdfsFileIO(home, settings | {"hdfs.user": "bob"})
+    found = list[tuple[str, int | None]]()
     for call in (
         lambda: bob.create_if_absent(f"{home}/s", b"x"),
         lambda: bob.make_dir(f"{home}/d"),
         lambda: bob.delete_tree(home),
+        lambda: HdfsFileIO(home, settings | {"hdfs.user": "carol"}).exists(home),
     ):
-        with pytest.raises(StorageError, match=r"Permission denied: user=bob, access=.*HADOOP_USER_NAME") as caught:
+        try:
             call()
-        assert caught.value.errno == errno.EACCES
-        assert "\n" not in str(caught.value)
-        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    with pytest.raises(OptionError, match="one process has one user"):
-        HdfsFileIO(home, mini_hdfs.settings | {"hdfs.user": "carol"}).exists(home)
+        except PaimonError as error:
+            found.append((str(pickle.loads(pickle.dumps(error))), getattr(error, "errno", None)))
+    os.environ["HADOOP_USER_NAME"] = "dave"
+    try:
+        HdfsFileIO(home, settings).exists(home)
+    except OptionError as error:
+        found.append((str(error), None))
+    say.send(found)
+
+
+def test_permissions(mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str) -> None:
+    io.write_bytes(f"{home}/f", b"x")
+    io.delete([f"{home}/f"])  # by the superuser
+    ((*denied, carol, dave),) = at_once(say_what_bob_may, [(home, mini_hdfs.settings)])
+    assert len(denied) == 3
+    for text, number in denied:
+        assert re.search(r"Permission denied: user=bob, access=.*HADOOP_USER_NAME", text), text
+        assert number == errno.EACCES
+        assert "\n" not in text
+    assert "hdfs.user is 'carol', and this process acts as 'bob'" in carol[0]
+    assert "HADOOP_USER_NAME is 'dave', and this process acts as 'bob'" in dave[0]
     assert io.list(home) == []
+    with pytest.raises(OptionError, match=r"hdfs\.user is 'bob', and this process acts as .*before its first table"):
+        HdfsFileIO(home, mini_hdfs.settings | {"hdfs.user": "bob"}).exists(home)
 
 
 def test_a_ticket_of_nobody(mini_hdfs: MiniHdfs, home: str) -> None:
