@@ -170,7 +170,10 @@ class JsonClient:
                     unanswered, pause = True, _seconds(error.headers.get("Retry-After"))
                     retry.began, reason = time.monotonic(), f"is busy (status {error.code})"
             except (OSError, HTTPException) as error:
-                reason, waited = f"did not answer a {request.method} ({self._clean(error)})", time.monotonic() - begin
+                reason, waited = (
+                    f"did not answer a {request.method} ({self._clean(_said(error))})",
+                    time.monotonic() - begin,
+                )
                 if not again or retry.exhausted:
                     fault = UnansweredError(
                         f"the catalog {reason}: {counted(retry.count, 'try', 'tries')} in {waited:.0f} s",
@@ -245,6 +248,12 @@ class JsonClient:
 
     def _clean(self, text: object) -> str:
         return redact(str(text), [*self._authorization.secrets(), *self.headers.values()])
+
+
+def _said(error: BaseException) -> object:
+    """The words of an error alone: without urllib's frame and the system's number."""
+    reason = getattr(error, "reason", error)
+    return getattr(reason, "strerror", None) or reason
 
 
 def query_text(request: Request) -> str:

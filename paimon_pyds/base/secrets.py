@@ -17,8 +17,9 @@ HIDDEN = "***"
 """What stands in the place of a secret."""
 
 _WORDS = (
-    r"(?:secret|passw(?:or)?d|passphrase|token(?!iz)|credential|authorization|signature|connection[^a-z0-9\s]?string"
-    r"|(?:access|account|private|api|shared|hmac|signing|encryption(?:[\w.-]{0,24}[^a-z0-9\s])?)[^a-z0-9\s]?key"
+    r"(?:secret|passw(?:or)?d|passphrase|token(?!iz|\.provider)|credential|authorization|signature"
+    r"|connection[^a-z0-9\t-\r ]?string"
+    r"|(?:access|account|private|api|shared|hmac|signing|encryption(?:[\w.-]{0,24}[^a-z0-9\t-\r ])?)[^a-z0-9\t-\r ]?key"
     r"|(?<![a-z])(?:sas|sig|pwd|jwt)(?![a-z]))"
 )
 _STEMS = (

@@ -35,6 +35,14 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, missing_file, scheme_of
+from paimon_pyds.storage.object_errors import (
+    bucket_word,
+    hint_of,
+    is_bucket_missing,
+    is_unanswered,
+    lacks_credentials,
+    reason_of,
+)
 from paimon_pyds.storage.object_files import IN_MEMORY_BYTES, NewObject, ObjectInput
 from paimon_pyds.storage.remote import RemoteFileIO, check_process
 from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, marker_client, store_client
@@ -50,7 +58,6 @@ _MARKER = ".directory"
 """An empty object that makes a directory of what has none."""
 _NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
 """What says that a store knows no conditional put; other failures say nothing of it."""
-_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _conditional: dict[bytes, bool] = {}
 """Whether a store was seen to refuse a second put of one key."""
 _clients: WeakValueDictionary[tuple[bytes, str, bool, bool], Any] = WeakValueDictionary()
@@ -65,11 +72,18 @@ class ObjectStoreFileIO(RemoteFileIO):
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
         super().__init__(root, options)
         self._kind = family(scheme_of(root))
+        authority = root.partition("://")[2].partition("/")[0]
+        if self._kind == "azure" and "@" not in authority and "." in authority:
+            raise OptionError(
+                "the address names no container",
+                path=root,
+                hint="write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/path",
+            )
         self._stores: dict[tuple[str, bool, bool], Any] = {}
         self._unreachable_until = 0.0
         self._timeouts = {name: self._arguments.get(name, seconds) for name, seconds in TIMEOUTS.items()}
         self._lock: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
-        place = (self._kind, root.partition("://")[2].partition("/")[0].partition("@")[2])
+        place = (self._kind, authority.partition("@")[2])
         ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k.upper().endswith("_PROXY"))
         self._made_of = sha256(repr((place, sorted(self._arguments.items()), ambient)).encode()).digest()
 
@@ -107,27 +121,29 @@ class ObjectStoreFileIO(RemoteFileIO):
         except StorageError:
             raise
         except (exceptions.BaseError, ValueError, OSError) as error:
-            if any(text in str(error) for text in _NO_BUCKET):
-                hint = "check its name and the endpoint"
-                raise_alone(StorageError(f"can't {action}: the bucket does not exist", path=path, hint=hint))
+            if is_bucket_missing(str(error)):
+                what, hint = bucket_word(self._kind), "check its name and the endpoint"
+                raise_alone(StorageError(f"can't {action}: the {what} does not exist", path=path, hint=hint))
             if isinstance(error, exceptions.NotFoundError | FileNotFoundError):
                 raise_alone(missing_file(action, redact(path, self._secrets)))
-            reason = self._reason(error)
-            if self._unanswered(error):
+            reason, hint = self._reason(error), hint_of(str(error), self._kind)
+            if lacks_credentials(str(error)):
+                reason = "no credentials were given, and this machine has no identity that the store knows"
+            elif self._unanswered(error):
                 raise_alone(self._unreachable(action, path, reason))
-            raise_alone(StorageError(f"can't {action}: {reason}", path=path, hint=_hint(str(error))))
+            raise_alone(StorageError(f"can't {action}: {reason}", path=path, hint=hint))
         except BaseException as error:
             if type(error).__module__ != "pyo3_runtime":
                 raise
             raise_alone(StorageError(f"can't {action}: obstore panicked ({self._reason(error)})", path=path))
 
     def _reason(self, error: BaseException) -> str:
-        """What an error says, without secrets; what obstore says below the first line may repeat headers."""
-        return redact(str(error).partition("\n")[0], self._secrets)
+        """What an error says, without secrets."""
+        return redact(reason_of(str(error)), self._secrets)
 
     def _unanswered(self, error: Exception) -> bool:
         """Whether a request got no answer at all: the next ones wait briefly then."""
-        found = "HTTP error" in str(error) and "status code" not in str(error)
+        found = is_unanswered(str(error))
         if found:
             self._unreachable_until = time.monotonic() + _BRIEF_SECONDS
         return found
@@ -511,15 +527,3 @@ def _unknown_outcome(path: str, reason: StorageError | None) -> CommitOutcomeUnk
         path=path,
         hint="look whether it is there before writing again",
     )
-
-
-def _hint(text: str) -> str:
-    """A hint for an error of a request."""
-    if any(sign in text for sign in ("RequestTimeTooSkewed", "not yet valid")):
-        return "the clock of this machine is wrong: set it"
-    if any(sign in text for sign in ("code: 301", "redirect", "AuthorizationHeaderMalformed")):
-        return "the bucket is in another region: set s3.region"
-    signs = ("code: 403", "code: 401", "InvalidAccessKeyId", "SignatureDoesNotMatch", "credential")
-    if any(sign in text for sign in signs):
-        return "check the credentials, and what they may do in this bucket"
-    return "check the storage options and the network, then try again"

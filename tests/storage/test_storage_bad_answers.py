@@ -234,12 +234,6 @@ def test_an_outage_is_told_after_few_tries(server: Server) -> None:
             open_file_io("s3://b/t", server.options(**{"s3.retry-timeout": bad}))
 
 
-def test_hints_go_by_statuses_not_by_digits() -> None:
-    text = "Error performing PUT http://127.0.0.1:44030/b401 in 3.640194ms - 400: AuthorizationHeaderMalformed"
-    assert "s3.region" in object_store._hint(text)
-    assert "network" in object_store._hint("Error performing GET http://127.0.0.1:40301/b in 1.403ms - broken")
-
-
 def test_a_listing_that_is_answered_with_something_else(server: Server) -> None:
     """A client takes any XML for a list of nothing: tags would not be there, and what they need be an orphan."""
     root, whole = server.bucket(), server.app
