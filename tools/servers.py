@@ -19,6 +19,12 @@ HOME = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 JARS = {
     "s3proxy.jar": "org.gaul:s3proxy:4.0.0:jar:jar-with-dependencies",
     "paimon-s3.jar": "org.apache.paimon:paimon-s3:1.4.2",
+    # What Java's plugins for Google Cloud Storage and Azure are made of; they are themselves on no index.
+    "gcs-connector.jar": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26:jar:shaded",
+    "hadoop-azure.jar": "org.apache.hadoop:hadoop-azure:3.4.1",
+    "azure-storage.jar": "com.microsoft.azure:azure-storage:7.0.1",
+    "hadoop-shaded-guava.jar": "org.apache.hadoop.thirdparty:hadoop-shaded-guava:1.3.0",
+    **{f"{name}.jar": f"org.eclipse.jetty:{name}:9.4.53.v20231009" for name in ("jetty-util", "jetty-util-ajax")},
     "sqlite-jdbc.jar": "org.xerial:sqlite-jdbc:3.49.1.0",
     "postgresql.jar": "org.postgresql:postgresql:42.7.4",
     "mariadb.jar": "org.mariadb.jdbc:mariadb-java-client:3.5.3",

@@ -31,6 +31,9 @@ public final class CatalogOracle {
         for (String line : Files.readAllLines(Paths.get(args[0]))) {
             int at = line.indexOf('=');
             options.put(line.substring(0, at), line.substring(at + 1));
+            if (line.startsWith("system.")) {
+                System.setProperty(line.substring(7, at), line.substring(at + 1));
+            }
         }
         for (String driver : new String[] {"org.sqlite.JDBC", "org.postgresql.Driver", "org.mariadb.jdbc.Driver"}) {
             try {

@@ -111,6 +111,11 @@ def serving(app: Any = None) -> Iterator[Server]:
         def log(self, *_: Any) -> None:
             pass
 
+        def make_environ(self) -> dict[str, Any]:
+            """Names with underscores, which WSGI has no place for, are those of Azure's own headers."""
+            odd = {name: text for name, text in self.headers.items() if "_" in name}
+            return super().make_environ() | {"support.headers": odd}
+
         def handle_expect_100(self) -> bool:
             return True  # werkzeug says it, too, and once is enough
 

@@ -178,9 +178,11 @@ def forwarding(address: str) -> Callable[[dict[str, Any], Respond], Iterable[byt
     local, host = threading.local(), address.partition("://")[2]
 
     def app(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        chunked = environ.pop("HTTP_TRANSFER_ENCODING", None)
+        body = environ["wsgi.input"].read(-1 if chunked else int(environ.get("CONTENT_LENGTH") or 0))
         headers = {name[5:].replace("_", "-"): text for name, text in environ.items() if name.startswith("HTTP_")}
         headers.pop("EXPECT", None)
+        headers |= environ.get("support.headers", {})
         headers |= {"CONTENT-TYPE": environ.get("CONTENT_TYPE", ""), "CONTENT-LENGTH": str(len(body))}
         sent = (environ["REQUEST_METHOD"], environ["REQUEST_URI"], body, {k: v for k, v in headers.items() if v})
         for _ in range(2):  # an idle connection may have been closed

@@ -1,4 +1,4 @@
-"""Java Paimon and this package in the same Hive metastore, in turn and at once."""
+"""Java Paimon and this package in the same Hive metastore; at once in tests/java/interop/test_interop_at_once.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from support.oracle import Oracle, requires_java_oracle
 pytest.importorskip("pymetastore")
 pytestmark = requires_java_oracle
 Java = Callable[..., list[str]]
-RETRIES = {"commit.max-retries": "1000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
 SCHEMA = pa.schema([pa.field("id", pa.int32()), ("v", pa.string())])
 PARTS = "id INT, p STRING"
 RICH = """id BIGINT COMMENT 'the key', day DATE, flag BOOLEAN, tiny TINYINT, small SMALLINT, number INT, single FLOAT,
@@ -177,25 +176,3 @@ def test_java_s_lock_keeps_us_out_and_ours_java(java: Java, options: dict[str, s
         assert left.exists()
         holding.result()
     assert table.count() == 1
-
-
-@pytest.mark.parametrize("commits", [3, pytest.param(150, marks=pytest.mark.long)])
-def test_java_beside_us_in_a_hive_catalog(java: Java, options: dict[str, str], commits: int) -> None:
-    catalog = pp.Catalog.open(options)
-    java("create", "shop.t", "false", program="CatalogOracle")
-    catalog.table("shop.t").alter(set_options=RETRIES)
-
-    def write(writer: int) -> None:
-        table = pp.Catalog.open(options).table("shop.t")
-        for number in range(commits):
-            table.append(rows(10_000 * (writer + 1) + number, 1))
-
-    with ThreadPoolExecutor(2) as pool:
-        writing = pool.map(write, range(2))
-        java("write", "shop.t", 0, 1, commits, program="CatalogOracle")
-        list(writing)
-    table = catalog.table("shop.t")
-    assert len(table.snapshots.list()) == 3 * commits
-    expected = [start + number for start in (0, 10_000, 20_000) for number in range(commits)]
-    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected
-    assert sorted(int(line.split("\t")[0]) for line in java("read", "shop.t", program="CatalogOracle")) == expected

@@ -1,10 +1,9 @@
-"""Java Paimon on the same tables of HDFS, in turn and at once: renames that never replace keep commits apart."""
+"""Java Paimon on the same tables of HDFS, in turn; at once in `test_interop_at_once`."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ from support.servers import MiniHdfs
 
 pytestmark = requires_java_oracle
 SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("v", pa.string())])
-RETRIES = {"commit.max-retries": "1000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
 _NUMBERS = itertools.count()
 
 
@@ -69,26 +67,3 @@ def test_in_turn(java: Callable[..., list[str]], mini_hdfs: MiniHdfs, warehouse:
     assert sorted(java("read", "shop.u")) == sorted(expected)
     catalog.drop_table("shop.u")
     assert catalog.tables("shop") == []
-
-
-@pytest.mark.parametrize("commits", [4, pytest.param(100, marks=pytest.mark.long)])
-def test_at_once(java: Callable[..., list[str]], mini_hdfs: MiniHdfs, warehouse: str, commits: int) -> None:
-    """Two writers of ours and one of Java's: each row is there once, each snapshot has its number for itself."""
-    java("create", "shop.t", "false")
-    pp.Catalog(warehouse, mini_hdfs.settings).table("shop.t").alter(set_options=RETRIES)
-
-    def write(who: int) -> None:
-        table = pp.Catalog(warehouse, mini_hdfs.settings).table("shop.t")
-        for number in range(commits):
-            table.append(_rows(10_000 * (who + 1) + number, 1))
-
-    with ThreadPoolExecutor(2) as pool:
-        writing = pool.map(write, range(2))
-        java("write", "shop.t", 0, 1, commits)
-        list(writing)
-    table = pp.Catalog(warehouse, mini_hdfs.settings).table("shop.t")
-    assert [s.id for s in table.snapshots.list()] == list(range(1, 3 * commits + 1))
-    assert len({s.commit_user for s in table.snapshots.list()}) >= 3
-    expected = sorted(first + n for first in (0, 10_000, 20_000) for n in range(commits))
-    assert table.scan().to_arrow().sort_by("id")["id"].to_pylist() == expected
-    assert sorted(int(line.split("\t")[0]) for line in java("read", "shop.t")) == expected

@@ -1,12 +1,8 @@
-"""Java Paimon and pypaimon-rust on the same tables in an S3 store, and Java in the same JDBC catalogs, at once too."""
+"""Java Paimon and pypaimon-rust on the same tables in an S3 store."""
 
 from __future__ import annotations
 
-import sqlite3
-import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,32 +10,17 @@ import pytest
 import paimon_pyds as pp
 from support import servers
 from support.effort import sampled
-from support.oracle import Oracle, requires_java_oracle
+from support.oracle import requires_java_oracle
 from support.s3_server import Server, serving
 
 pytestmark = requires_java_oracle
 SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("v", pa.string())])
 Java = Callable[..., list[str]]
-RETRIES = {"commit.max-retries": "1000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
 
 
-@pytest.fixture(scope="module")
-def java(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
-    """Java Paimon with its S3 storage and databases' drivers."""
-    try:
-        jars = [servers.jar(name) for name in ("paimon-s3.jar", "sqlite-jdbc.jar", "postgresql.jar", "mariadb.jar")]
-    except servers.ServerMissingError as error:
-        servers.leave_out(error)
-    scratch = tmp_path_factory.mktemp("java")
-    other = oracle.with_jars(jars, scratch)
-    options_file = scratch / "options"
-
-    def run(options: Mapping[str, str], *arguments: object) -> list[str]:
-        options_file.write_text("".join(f"{key}={value}\n" for key, value in options.items()))
-        return other.program("CatalogOracle", options_file, *arguments)
-
-    yield run
-    other.close()
+@pytest.fixture
+def java(stores_java: Java) -> Java:
+    return stores_java
 
 
 @pytest.fixture(scope="module", params=[pytest.param("moto", marks=pytest.mark.long), "s3proxy"])
@@ -145,54 +126,3 @@ def test_java_reads_what_maintenance_leaves_in_a_store(java: Java, server: Serve
     java(options, "write", "shop.t", 200, 2, 1)
     assert same() == 19
     assert catalog.table("shop.t").maintenance.verify(deep=True).ok
-
-
-@pytest.fixture(params=[*(pytest.param(n, marks=pytest.mark.long) for n in ("sqlite", "mariadb")), "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Options of a catalog with a lock: ours, and Java's."""
-    if request.param == "sqlite":
-        ours = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
-        connection = sqlite3.connect(tmp_path / "catalog.db")
-        connection.execute("PRAGMA journal_mode=WAL")  # Java leaves statements open, which keep writers out else
-        connection.close()
-    else:
-        pytest.importorskip({"postgres": "psycopg", "mariadb": "pymysql"}[request.param])
-        ours = request.getfixturevalue(request.param)
-    lock = {"lock.enabled": "true", "lock-check-max-sleep": "20 ms", "catalog-key": f"k{uuid.uuid4().hex[:8]}"}
-    ours = {**ours, **lock, "warehouse": str(tmp_path / "wh")}
-    to_wait = (
-        "?busy_timeout=60000"
-        if request.param == "sqlite"
-        else "?permitMysqlScheme"
-        if request.param == "mariadb"
-        else ""
-    )
-    return ours, {**ours, "uri": ours["uri"] + to_wait}
-
-
-@pytest.mark.parametrize("commits", [3, pytest.param(50, marks=pytest.mark.long)])
-def test_java_beside_us_in_a_jdbc_catalog(
-    java: Java, database: tuple[dict[str, str], dict[str, str]], commits: int
-) -> None:
-    ours, javas = database
-    java(javas, "create", "shop.t", "false")
-    catalog = pp.Catalog.open(ours)
-    assert (catalog.databases(), catalog.tables("shop")) == (["shop"], ["t"])
-    catalog.table("shop.t").alter(set_options=RETRIES)
-
-    def write(_: int) -> None:
-        table = pp.Catalog.open(ours).table("shop.t")
-        for number in range(commits):
-            table.append(_rows(10_000 + number, 1))
-
-    with ThreadPoolExecutor(2) as pool:
-        writing = pool.map(write, range(2))
-        java(javas, "write", "shop.t", 0, 1, commits)
-        list(writing)
-    table = catalog.table("shop.t")
-    assert len(table.snapshots.list()) == 3 * commits
-    expected = sorted([*range(commits), *(10_000 + i % commits for i in range(2 * commits))])
-    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected
-    assert sorted(int(line.split("\t")[0]) for line in java(javas, "read", "shop.t")) == expected
-    catalog.create_table("shop.ours", _rows(0, 2))
-    assert len(java(javas, "read", "shop.ours")) == 2
