@@ -71,6 +71,8 @@ class RemoteFileIO:
                 hint="give them as storage options, such as s3.access-key and s3.secret-key, or in the environment",
             )
         self._root = root
+        scheme, _, rest = root.partition("://")
+        self._own = f"{scheme}://{rest.partition('/')[0]}/"
         self._options = {k: v for k, v in (options or {}).items() if concerns(root, k)}
         self._cache_options = {k: v for k, v in (options or {}).items() if is_option(k)}
         self.local_cache = LocalCache.of(self._cache_options)
@@ -110,6 +112,8 @@ class RemoteFileIO:
 
     def check_server(self, path: str) -> None:
         """Raise UnsupportedError for a path of another store."""
+        if path.startswith(self._own):  # nearly all are: this is asked before each request
+            return
         scheme = scheme_of(path)
         if family(scheme) != family(scheme_of(self._root)):
             raise UnsupportedError(
