@@ -106,9 +106,9 @@ class Scan(RowStream):
     """
 
     _INTERNAL: ClassVar[frozenset[str]] = frozenset({
-        "analyzed_rows", "check_alone", "estimated_rows", "field", "has_two_branches", "is_whole", "ordered",
-        "own_plan", "parts", "plain_files", "plan_with_bounds", "request", "root", "schemas", "selecting", "sources",
-        "top_n_query", "top_rows", "used_fields", "waiting", "where_bound",
+        "analyzed_rows", "at_snapshot", "check_alone", "estimated_rows", "field", "has_two_branches", "is_whole",
+        "ordered", "own_plan", "parts", "plain_files", "plan_with_bounds", "request", "root", "schemas", "selecting",
+        "sources", "top_n_query", "top_rows", "used_fields", "waiting", "where_bound",
     })  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - named arguments that users type
@@ -242,6 +242,10 @@ class Scan(RowStream):
     def where_bound(self, predicate: Predicate) -> Scan:
         """The same scan with one more condition, which is bound to the table's columns already."""
         return self._but(predicate=make_and(self.predicate, predicate))
+
+    def at_snapshot(self, snapshot: Snapshot) -> Scan:
+        """The same scan of another state, whose rows have the columns that the table has now."""
+        return self._but(state=replace(self.request.state, snapshot=snapshot))
 
     def _but(self, store: TableStore | None = None, **changed: Any) -> Scan:
         clone = object.__new__(Scan)

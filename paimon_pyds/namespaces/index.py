@@ -99,12 +99,8 @@ class Index(Namespace):
         from paimon_pyds.ops.index_tools.global_indexes import build_global_index
 
         def read(snapshot: Snapshot, column: str, first: int, last: int) -> Iterator[RecordBatch]:
-            scan = self._table.scan(
-                f"_ROW_ID BETWEEN {first} AND {last}",
-                columns=[column, "_ROW_ID"],
-                options={"scan.snapshot-id": str(snapshot.id), "global-index.enabled": "false"},
-            )
-            yield from scan.to_batches()
+            rows, off = f"_ROW_ID BETWEEN {first} AND {last}", {"global-index.enabled": "false"}
+            yield from self._table.scan(rows, [column, "_ROW_ID"], options=off).at_snapshot(snapshot).to_batches()
 
         with shown("build a global index", progress):
             summary = build_global_index(

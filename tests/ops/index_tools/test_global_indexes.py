@@ -50,6 +50,17 @@ def ranges(table: pp.Table) -> list[tuple[str, int, int, int]]:
     return sorted(tuple(row[name] for name in names) for row in found if row["index_type"] == "btree")
 
 
+def test_columns_that_changed_after_the_last_commit(table: pp.Table) -> None:
+    """An index has what the column says now, and not what it said with the columns of the snapshot."""
+    table.alter(drop_columns=["s"])
+    table.alter(add_columns={"s": "STRING"})
+    assert table.index.build_global("s").rows == 100
+    assert not any(b"s1" in file.read_bytes() for file in Path(table.path, "index").iterdir())
+    table.alter(rename_columns={"n": "m"})
+    assert table.index.build_global("m").rows == 100
+    assert ids(table, "m = 3") == [row["id"] for row in rows(0, 100) if row["n"] == 3]
+
+
 def test_rows_without_an_index_get_one(table: pp.Table) -> None:
     built = table.index.build_global("n")
     assert (built.built, built.rows, built.snapshot_id) == (1, 100, 2)
