@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, array, to_numpy, validity
 from paimon_pyds.format.batches import list_window
-from paimon_pyds.format.blob.references import decode_descriptor
+from paimon_pyds.format.blob.codec import HEAD_BYTES, OVERHEAD_BYTES, payload_of
+from paimon_pyds.format.blob.references import MANAGED_SUFFIX, decode_descriptor
 from paimon_pyds.metadata.paths import named_file
 from paimon_pyds.metadata.split import BlobReferences, ReadSpec
 from paimon_pyds.storage import FileIO, check_range
@@ -21,6 +22,16 @@ class _Place(NamedTuple):
     path: str
     offset: int
     length: int
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether it is the payload of an entry, which has a checksum: what is in a pack."""
+        return self.path.endswith(MANAGED_SUFFIX)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The bytes to read: offset and length."""
+        return (self.offset - HEAD_BYTES, self.length + OVERHEAD_BYTES) if self.is_entry else self[1:]
 
 
 def with_bytes(
@@ -46,8 +57,9 @@ def with_bytes(
         uri, offset, length = decode_descriptor(value)
         path = path_of(uri)
         length = max(0, sizes(path) - offset) if length < 0 else length
-        check_range(path, offset, length, sizes(path))
-        return _Place(path, offset, length)
+        found = _Place(path, offset, length)
+        check_range(path, *found.range, sizes(path))
+        return found
 
     for batch in batches:
         lengths = np.zeros(batch.num_rows, np.int64)
@@ -96,10 +108,11 @@ def _fetched(io: FileIO, places: Sequence[_Place | None]) -> list[bytes | None]:
     found: list[bytes | None] = [None if place is None else b"" for place in places]
     of_path: dict[str, list[int]] = {}
     for number, place in enumerate(places):
-        if place is not None and place.length:
+        if place is not None and (place.length or place.is_entry):
             of_path.setdefault(place.path, []).append(number)
     for path, numbers in of_path.items():
-        ranges = [(place.offset, place.length) for place in (places[n] for n in numbers) if place is not None]
-        for number, data in zip(numbers, io.read_ranges(path, ranges), strict=True):
-            found[number] = data
+        ranges = [place.range for place in (places[n] for n in numbers) if place is not None]
+        is_entry = path.endswith(MANAGED_SUFFIX)
+        for number, (offset, _), data in zip(numbers, ranges, io.read_ranges(path, ranges), strict=True):
+            found[number] = bytes(payload_of(memoryview(data), path, offset)) if is_entry else data
     return found
