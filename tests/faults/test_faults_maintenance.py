@@ -277,7 +277,7 @@ def _prepared(directory: Path, name: str, made: Path) -> _Case:
     return _Case(name, directory, before, _states(pp.Table.open(directory / "after")), io.done, seconds)
 
 
-@pytest.mark.parametrize("name", sampled(_OPERATIONS, 16))
+@pytest.mark.parametrize("name", sampled(_OPERATIONS, 9))
 def test_one_fault(tmp_path: Path, made: Path, name: str) -> None:
     case = _prepared(tmp_path, name, made)
     points = [point for point in enumerate(case.done) if point[1] not in HARMLESS]

@@ -16,6 +16,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.types import arrow_schema
 from paimon_pyds.errors import UnsupportedError
+from support.effort import sampled
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_fields, table_path
 from support.oracle import Batch, Oracle, Reply
 from support.values import PER_SECOND, arrow_rows, dumps, expected_lines, in_order, lines
@@ -43,7 +44,7 @@ FAR_ORC = "append_orc"
 ZONED = "part_timestamp6_ltz"
 """Java named its directories by the clocks of its zone: we read it, and do not write such tables."""
 
-NAMES = [name for name in fixture_names() if _writes_only(name) and name not in (FAR_ORC, ZONED)]
+NAMES = sampled([name for name in fixture_names() if _writes_only(name) and name not in (FAR_ORC, ZONED)], 30)
 WITH_FILES = [n for n in NAMES if any(o["cmd"] == "files" and not o["args"] for o in meta(n)["others"])]
 
 SPILLING_WRITERS = 10

@@ -43,7 +43,7 @@ def _after(kind: str, seed: int, steps: Sequence[str]) -> Iterator[World]:
         yield world
 
 
-@settings(max_examples=100 if LONG else 2, deadline=None)
+@settings(max_examples=100 if LONG else 1, deadline=None)
 @given(*_SEQUENCES)
 @example("changelog", 15985, list(_LEFT_BY_ROLLBACK))
 def test_what_each_state_shows_stays(kind: str, seed: int, steps: list[str]) -> None:
