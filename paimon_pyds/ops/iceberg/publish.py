@@ -311,7 +311,7 @@ class _Publication:
         return {
             "sequence-number": snapshot.id,
             "snapshot-id": snapshot.id,
-            **({} if snapshot.id == 1 else {"parent-snapshot-id": snapshot.id - 1}),
+            **({} if before is None else {"parent-snapshot-id": before["snapshot-id"]}),
             "timestamp-ms": snapshot.time_millis,
             "summary": {**own, **summary, **state.totals(), **identity_summary(snapshot)},
             "manifest-list": self._folder.write_list(state.manifests),
