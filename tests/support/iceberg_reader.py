@@ -11,6 +11,8 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +26,52 @@ _ARTIFACT = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13"
 _SOURCE = Path(__file__).with_name("IcebergReader.java")
 
 
+def runtime() -> Path:
+    """The jar of Iceberg's runtime for Spark 4.0. Skips the test, or fails it with REQUIRE_ORACLE, without it."""
+    reason = missing()
+    jar = CACHE / f"iceberg-spark-runtime-{_VERSION}.jar"
+    if reason is None and not jar.is_file():
+        get = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
+        part = jar.with_suffix(f".{os.getpid()}.part")
+        named = ["-Dtransitive=false", f"-Dartifact={_ARTIFACT}:{_VERSION}", f"-Ddest={part}"]
+        CACHE.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["mvn", "-q", "-B", get, *named], check=False, capture_output=True, timeout=300)
+        if done.returncode == 0:
+            part.replace(jar)
+        else:
+            reason = "needs Iceberg's runtime, which Maven could not fetch"
+    if reason is not None:
+        (pytest.fail if os.environ.get("REQUIRE_ORACLE") else pytest.skip)(reason)
+    return jar
+
+
+@contextmanager
+def reading_by(python: Path, worker: str, *arguments: object) -> Iterator[Callable[[Path], pa.Table]]:
+    """A program of `tests/support/workers` that reads tables, in another environment: what gives the rows of a path.
+
+    ``arguments``: the last one is the file through which rows come.
+    """
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHONPATH", "PYSPARK"))}
+    command = [python, Path(__file__).parent / "workers" / worker, *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(list(map(str, command)), text=True, env=environment, **pipes) as process:  # type: ignore[call-overload]
+
+        def read(path: Path) -> pa.Table:
+            print(path, file=process.stdin, flush=True)
+            answer = process.stdout.readline().strip()
+            assert answer == "ok", answer
+            with pa.OSFile(str(arguments[-1])) as file:
+                return pa.ipc.open_file(file).read_all()
+
+        yield read
+        process.stdin.close()
+
+
 class _Jvm:
     """A program with Iceberg's library. Skips the test, or fails it with REQUIRE_ORACLE, where it can't run."""
 
     def __init__(self, source: Path, scratch: Path, *arguments: str) -> None:
-        reason = missing()
-        jar = CACHE / f"iceberg-spark-runtime-{_VERSION}.jar"
-        if reason is None and not jar.is_file():
-            get = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
-            part = jar.with_suffix(f".{os.getpid()}.part")
-            named = ["-Dtransitive=false", f"-Dartifact={_ARTIFACT}:{_VERSION}", f"-Ddest={part}"]
-            CACHE.mkdir(parents=True, exist_ok=True)
-            done = subprocess.run(["mvn", "-q", "-B", get, *named], check=False, capture_output=True, timeout=300)
-            if done.returncode == 0:
-                part.replace(jar)
-            else:
-                reason = "needs Iceberg's runtime, which Maven could not fetch"
-        if reason is not None:
-            (pytest.fail if os.environ.get("REQUIRE_ORACLE") else pytest.skip)(reason)
+        jar = runtime()
         spec = importlib.util.find_spec("pyspark")
         assert spec is not None
         assert spec.submodule_search_locations
