@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
 from paimon_pyds.spark import foreach_batch, merge, write
-from support.effort import LONG, SEED
+from support.effort import LONG, SEED, sampled
 from support.growing_world import WIDEN, GrowingWorld
 
 pytestmark = pytest.mark.spark
@@ -70,15 +70,17 @@ def test_streams_bring_columns(spark: Any, tmp_path: Path, sink: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keys"])
 def test_random_columns_come_widen_and_go(spark: Any, tmp_path: Path, keyed: bool) -> None:
-    path = str(tmp_path / "t")
+    path = ""
 
     def save(rows: pa.Table) -> None:
         pq.write_table(rows, tmp_path / "rows.parquet")
         frame = spark.read.parquet(str(tmp_path / "rows.parquet"))
         frame.write.format("paimon_pyds").mode("append").options(**WIDEN).save(path)
 
-    world = GrowingWorld(SEED, tmp_path / "t", "parquet", keyed, save)
-    for _ in range(30 if LONG else 4):
-        world.step()
-        world.check()
-        world.check(spark.read.format("paimon_pyds").load(path).toArrow())
+    for seed in sampled(range(SEED, SEED + 60), 1):
+        path = str(tmp_path / f"t{seed}")
+        world = GrowingWorld(seed, Path(path), "parquet", keyed, save)
+        for _ in range(5 if LONG else 4):
+            world.step()
+            world.check()
+            world.check(spark.read.format("paimon_pyds").load(path).toArrow())
