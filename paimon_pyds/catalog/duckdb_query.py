@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from paimon_pyds.base.frames import library
-from paimon_pyds.catalog.duckdb_tables import connect, quoted
+from paimon_pyds.catalog.duckdb_tables import connect, new_enough, quoted
 from paimon_pyds.catalog.identifier import SYSTEM_DATABASE, parse_identifier, quoted_name
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 
@@ -64,7 +63,7 @@ def query(
     catalog: Catalog, sql: str, seen: Callable[[Any], None] | None = None, prefix: str = ""
 ) -> duckdb.DuckDBPyRelation:
     """See `Catalog.sql`. ``seen``: as for `connect`. ``prefix``: comes before the query, such as EXPLAIN."""
-    library_ = library("duckdb")
+    library_ = new_enough()
     tokens = [token for token in _tokens(sql) if token.kind != "blank"]
     if tokens and (word := tokens[0].text.upper()) in _CHANGES:
         raise UnsupportedError(

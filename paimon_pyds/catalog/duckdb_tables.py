@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from paimon_pyds.base.frames import RowStream
     from paimon_pyds.catalog.catalog import Catalog
 
+_OLDEST = (1, 5)
+"""The first version whose relations hold their connections."""
 STATES = ("snapshot", "tag", "timestamp")
 """What a state of a table is named by, as in ``t$snapshot_3``."""
 MOST_FILES = 64
@@ -33,7 +35,7 @@ def connect(
     from paimon_pyds.base.lazy_duckdb import dataset, knows_row_counts
 
     if connection is None:
-        connection = library("duckdb").connect(config={"python_enable_replacements": False})
+        connection = new_enough().connect(config={"python_enable_replacements": False})
     names = [quoted_name(d, t) for d in catalog.databases() for t in catalog.tables(d)] if tables is None else tables
     names = [*names]
     spellings = _spellings(connection, names)
@@ -80,6 +82,16 @@ def _place(name: str) -> tuple[str, ...]:
 
 def _folded(place: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(name.encode().lower() for name in place)  # of ASCII letters only, as DuckDB does
+
+
+def new_enough() -> Any:
+    """DuckDB's library. Raises UnsupportedError: it is not installed, or too old."""
+    found = library("duckdb")
+    if tuple(map(int, found.__version__.split(".")[:2])) < _OLDEST:
+        raise UnsupportedError(
+            f"SQL over a catalog does not work with DuckDB {found.__version__}", hint="pip install 'duckdb>=1.5'"
+        )
+    return found
 
 
 def _rows(catalog: Catalog, name: str) -> RowStream:

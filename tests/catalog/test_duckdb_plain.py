@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.lazy_duckdb import knows_row_counts
 from paimon_pyds.catalog import duckdb_tables
 from support.counting_io import counted
 
@@ -64,7 +65,7 @@ def test_tables_that_are_plain(given: Any, change: Callable[[pp.Table], Any], pl
     change(table)
     rows, scanned, is_plain = views(catalog)
     assert rows == scanned
-    assert is_plain == plain
+    assert is_plain == (plain and knows_row_counts())
 
 
 @pytest.mark.parametrize("name", ["a[b]", "a*", "a=1", "it's", "{a}", "ä b", "a\\b"])
@@ -78,7 +79,7 @@ def test_many_files_are_left_to_manifests(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(duckdb_tables, "MOST_FILES", 2)
     catalog, table = made(tmp_path)
     table.append(ROWS)
-    assert views(catalog)[2]
+    assert views(catalog)[2] == knows_row_counts()
     table.append(ROWS)
     rows, scanned, plain = views(catalog)
     assert rows == scanned
@@ -131,7 +132,7 @@ def test_values_of_all_types(tmp_path: Path) -> None:
         assert both[0].schema == both[1].schema
         assert str(both[0].to_pylist()) == str(both[1].to_pylist())
         plain += [type_] if reads_files(connection, name) else []
-    assert {"INT", "STRING", "DATE", "DECIMAL(18, 0)", "DOUBLE"} <= set(plain)
+    assert {"INT", "STRING", "DATE", "DECIMAL(18, 0)", "DOUBLE"} <= set(plain) or not knows_row_counts()
 
 
 def test_files_of_which_one_has_another_type(tmp_path: Path) -> None:

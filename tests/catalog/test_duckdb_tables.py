@@ -55,6 +55,13 @@ def test_all_tables_are_there(catalog: pp.Catalog) -> None:
         connection.sql("SELECT * FROM catalog")  # no variables of Python
 
 
+def test_an_old_duckdb_is_refused(catalog: pp.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb, "__version__", "1.4.4")
+    for call in (catalog.duckdb, lambda: catalog.sql("SELECT 1")):
+        with pytest.raises(UnsupportedError, match=r"DuckDB 1\.4\.4 — pip install 'duckdb>=1\.5'"):
+            call()
+
+
 def test_the_state_is_that_of_the_call(catalog: pp.Catalog) -> None:
     own = duckdb.connect()
     assert catalog.duckdb(["shop.orders"], own) is own
