@@ -130,6 +130,7 @@ def test_entries_are_those_of_the_client_for_java(catalog: Catalog, glue: Any, o
         "OutputFormat": "org.apache.paimon.hive.mapred.PaimonOutputFormat",
         "Compressed": False,
         "NumberOfBuckets": 0,
+        "StoredAsSubDirectories": False,
         "SerdeInfo": {"SerializationLibrary": "org.apache.paimon.hive.PaimonSerDe", "Parameters": {}},
     }
     assert found["Parameters"] == {

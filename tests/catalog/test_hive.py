@@ -15,6 +15,7 @@ import pytest
 
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.catalog.hive import client as module
+from paimon_pyds.catalog.hive import lock as lock_module
 from paimon_pyds.catalog.hive.lock import MetastoreLock
 from paimon_pyds.catalog.hive.metastore import structs
 from paimon_pyds.catalog.hive.types import hive_type, paimon_type
@@ -264,6 +265,25 @@ def test_the_lock_excludes_and_is_given_back(options: dict[str, str]) -> None:
     assert _locks(catalog) == [] and sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 3]
 
 
+def test_signs_of_life_come_before_the_lock_is_removed(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.open(options)
+    catalog.create_database("shop")
+    assert client(catalog).call("get_config_value", "hive.txn.timeout", "300s") in ("300", "300s")
+    call, beaten = module.MetastoreClient.call, threading.Semaphore(0)
+
+    def seen(self: Any, request: str, *arguments: Any, **more: Any) -> Any:
+        if request == "heartbeat":
+            beaten.release()
+        return "30 ms" if request == "get_config_value" else call(self, request, *arguments, **more)
+
+    monkeypatch.setattr(module.MetastoreClient, "call", seen)
+    monkeypatch.setattr(lock_module, "_FIRST_SECONDS", 0.01)
+    with MetastoreLock(client(catalog), ("shop", "t")).held():
+        assert all(beaten.acquire(timeout=60) for _ in range(3))
+
+
 def _locks(catalog: Catalog) -> list[Any]:
     found: list[Any] = client(catalog).call("show_locks", structs().ShowLocksRequest(dbname="shop")).locks
     return found
@@ -404,9 +424,8 @@ def test_settings_of_hive_site(options: dict[str, str], tmp_path: Path, monkeypa
         ({"uri": "http://host"}, OptionError, "not the address of a Hive metastore"),
         ({"uri": "thrift://host:0"}, OptionError, "not the address"),
         ({"warehouse": ""}, OptionError, "needs the option warehouse"),
-        ({"hive.metastore.sasl.enabled": "true"}, UnsupportedError, "wants Kerberos"),
-        ({"hive.metastore.use.SSL": "true"}, UnsupportedError, "wants TLS"),
-        ({"hive.metastore.use.ssl": "true"}, UnsupportedError, "wants TLS"),
+        ({"hive.metastore.client.thrift.transport.mode": "http"}, UnsupportedError, "wants HTTP"),
+        ({"hive.metastore.client.auth.mode": "PLAIN"}, UnsupportedError, "wants a password"),
         ({"metastore.client.class": "com.amazonaws.X"}, UnsupportedError, "is a class of Java"),
         ({"lock.type": "zookeeper"}, UnsupportedError, "lock.type=zookeeper"),
         ({"table.type": "some"}, OptionError, "managed or external"),

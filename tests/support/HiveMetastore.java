@@ -3,8 +3,9 @@ import org.apache.hadoop.hive.metastore.HiveMetaStore;
 import org.apache.hadoop.hive.metastore.conf.MetastoreConf;
 import org.apache.hadoop.hive.metastore.security.HadoopThriftAuthBridge;
 import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
+import org.apache.hadoop.security.UserGroupInformation;
 
-/** A Hive metastore with a database in memory: {@code PORT WAREHOUSE}. */
+/** A Hive metastore with a database in memory: {@code PORT WAREHOUSE NAME=VALUE ...}, of more settings. */
 public final class HiveMetastore {
     public static void main(String[] args) throws Throwable {
         Configuration conf = MetastoreConf.newMetastoreConf();
@@ -17,6 +18,11 @@ public final class HiveMetastore {
         // What these name by default is in Hive itself, not in its metastore.
         conf.set("hive.metastore.expression.proxy", "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy");
         conf.set("metastore.task.threads.always", "org.apache.hadoop.hive.metastore.events.EventCleanerTask");
+        for (int i = 2; i < args.length; i++) {
+            int at = args[i].indexOf('=');
+            conf.set(args[i].substring(0, at), args[i].substring(at + 1));
+        }
+        UserGroupInformation.setConfiguration(conf);
         TxnDbUtil.setConfValues(conf);
         TxnDbUtil.prepDb(conf); // the tables of locks
         HiveMetaStore.startMetaStore(Integer.parseInt(args[0]), HadoopThriftAuthBridge.getBridge(), conf);

@@ -20,7 +20,7 @@ import time
 import urllib.request
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
@@ -326,7 +326,7 @@ def mini_hdfs(more: Sequence[str] = (), java_options: Sequence[str] = ()) -> Ite
 
 @contextmanager
 def kerberos(home: Path) -> Iterator[None]:
-    """A key distribution centre of the realm TEST, and in a directory ``krb5.conf`` and keytabs of hdfs and me."""
+    """A key distribution centre of the realm TEST; in a directory ``krb5.conf`` and keytabs of hdfs, hive and me."""
     tools = [
         _needed(shutil.which(name) or f"/usr/sbin/{name}", name) for name in ("kdb5_util", "kadmin.local", "krb5kdc")
     ]
@@ -342,7 +342,7 @@ def kerberos(home: Path) -> Iterator[None]:
     )
     env = {**os.environ, "KRB5_CONFIG": f"{home}/krb5.conf", "KRB5_KDC_PROFILE": f"{home}/kdc.conf"}
     subprocess.run([make, "create", "-s", "-P", PASSWORD, "-r", "TEST"], check=True, capture_output=True, env=env)
-    for name in ("hdfs/localhost", "HTTP/localhost", "me"):
+    for name in ("hdfs/localhost", "HTTP/localhost", "hive/localhost", "me"):
         keytab = home / f"{name.partition('/')[0].lower().replace('http', 'hdfs')}.keytab"
         for command in (f"addprinc -randkey {name}", f"ktadd -k {keytab} {name}"):
             subprocess.run([admin, "-r", "TEST", "-q", command], check=True, capture_output=True, env=env)
@@ -418,8 +418,17 @@ def mariadb() -> Iterator[dict[str, str]]:
             yield {"metastore": "jdbc", "uri": uri, "jdbc.user": "paimon", "jdbc.password": PASSWORD}
 
 
+def certificate(home: Path) -> None:
+    """A certificate of localhost, with its key for Java (``server.p12``) and alone (``server.pem``)."""
+    keytool = _needed(shutil.which("keytool"), "Java")
+    store = ["-alias", "server", "-keystore", f"{home}/server.p12", "-storepass", PASSWORD]
+    made = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=localhost", "-ext", "san=dns:localhost"]
+    for command in (made, ["-exportcert", "-rfc", "-file", f"{home}/server.pem"]):
+        subprocess.run([keytool, *command, *store], check=True, capture_output=True)
+
+
 @contextmanager
-def hive_metastore() -> Iterator[str]:
+def hive_metastore(settings: Mapping[str, str] = {}, java_options: Sequence[str] = ()) -> Iterator[str]:
     """The address of a Hive metastore, whose own warehouse is of no use: databases get a location."""
     from support.oracle import HOME as ORACLE
     from support.oracle import compiled, only_one
@@ -434,9 +443,11 @@ def hive_metastore() -> Iterator[str]:
     with only_one():
         classes = compiled(source, "-cp", path)
     opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("net", "lang", "util")]
-    command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *opened, "-cp", f"{classes}:{path}"]
+    command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *opened, *java_options]
+    command += ["-cp", f"{classes}:{path}"]
+    more = [f"{name}={text}" for name, text in settings.items()]
     quiet = f"-Dlog4j2.configurationFile={ORACLE / 'log4j2.properties'}"
     with tempfile.TemporaryDirectory() as home:
         running = [*command[:-2], quiet, f"-Dderby.stream.error.file={home}/log", *command[-2:], source.stem]
-        with _running([*running, str(port), f"{home}/warehouse"], lambda: _answers(port), cwd=home):
+        with _running([*running, str(port), f"{home}/warehouse", *more], lambda: _answers(port), cwd=home):
             yield f"thrift://127.0.0.1:{port}"

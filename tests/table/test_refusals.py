@@ -196,7 +196,6 @@ CASES = [
     *(Case("hive-security", cell, lambda path: path, lambda path, setting=setting: pp.Catalog.open(
         {"metastore": "hive", "uri": "thrift://h", "warehouse": "/w", **setting}), "paths")
       for cell in ("read", "write") for setting in (
-        {"hive.metastore.sasl.enabled": "true"}, {"hive.metastore.use.SSL": "TRUE"},
         {"hive.metastore.client.thrift.transport.mode": "http"}, {"hive.metastore.client.auth.mode": "PLAIN"})),
 ]  # fmt: skip
 

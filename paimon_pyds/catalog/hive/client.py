@@ -21,7 +21,7 @@ from paimon_pyds.catalog.hive.metastore import (
     structs,
     user_name,
 )
-from paimon_pyds.errors import StorageError
+from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 
 if TYPE_CHECKING:
     from paimon_pyds.catalog.hive.settings import HiveSettings
@@ -175,22 +175,23 @@ class MetastoreClient:
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol
         from thrift.protocol.TCompactProtocol import TCompactProtocol
         from thrift.Thrift import TException
-        from thrift.transport.TSocket import TSocket
-        from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
+
+        from paimon_pyds.catalog.hive.transport import open_transport
 
         wrong = list[str]()
         addresses = random.sample(self.settings.addresses, len(self.settings.addresses))
         for host, port in addresses:
-            plain = TSocket(host, port)
-            plain.setTimeout(self.settings.timeout * 1000)
-            transport = (TFramedTransport if self.settings.framed else TBufferedTransport)(plain)
-            client = Client((TCompactProtocol if self.settings.compact else TBinaryProtocol)(transport))
+            transport = None
             try:
-                transport.open()
+                transport = open_transport(self.settings, host, port)
+                client = Client((TCompactProtocol if self.settings.compact else TBinaryProtocol)(transport))
                 if self.settings.sends_user:
                     client.set_ugi(user_name(), [])
+            except (OptionError, UnsupportedError):
+                raise
             except (TException, OSError, EOFError, ValueError) as error:
-                transport.close()
+                if transport is not None:
+                    transport.close()
                 wrong.append(f"{host}:{port}: {_text(error)}")
                 continue
             self._connection = (os.getpid(), client, transport)
@@ -198,7 +199,7 @@ class MetastoreClient:
         return StorageError(
             f"the Hive metastore can't be reached ({'; '.join(wrong)})",
             path=self.uri,
-            hint="does it run there, and does it want plain Thrift? Its hive-site.xml says it; see hive-conf-dir",
+            hint="does it run there, and does it want TLS or Kerberos? Its hive-site.xml says it; see hive-conf-dir",
         )
 
     def _close(self) -> None:

@@ -30,6 +30,7 @@ _DESCRIPTOR = {
     "outputFormat": "OutputFormat",
     "compressed": "Compressed",
     "numBuckets": "NumberOfBuckets",
+    "storedAsSubDirectories": "StoredAsSubDirectories",
     "parameters": "Parameters",
 }
 _SERDE = {"name": "Name", "serializationLib": "SerializationLibrary", "parameters": "Parameters"}

@@ -9,7 +9,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -19,13 +19,16 @@ from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.catalog.hive.client import MetastoreClient
 from paimon_pyds.catalog.hive.metastore import MetastoreError, UnansweredRequestError, structs, user_name
+from paimon_pyds.catalog.hive.settings import seconds_of
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 
 _log = logging.getLogger("paimon_pyds.catalog")
-_BEAT_SECONDS = 60.0
-"""Between signs of life of a lock: a metastore removes one after 300 seconds without, by default."""
+_BEAT_SECONDS, _FIRST_SECONDS = 60.0, 5.0
+"""Between signs of life of a lock, and until the first: a metastore removes one after ``hive.txn.timeout`` without,
+which are 300 seconds by default."""
+_TIMEOUT = "hive.txn.timeout"
 _PAUSES = Pauses(0.2, 2.0)
 _TRIES = 4
 """Of a request for a lock."""
@@ -133,8 +136,14 @@ class MetastoreLock:
             ) from error
 
     def _keep(self, lock_id: int, ended: threading.Event) -> None:
-        """Give signs of life until the lock is released."""
-        while not ended.wait(_BEAT_SECONDS):
+        """Give signs of life until the lock is released, three in the time after which the metastore removes it."""
+        pause = _FIRST_SECONDS
+        while not ended.wait(pause):
+            if pause == _FIRST_SECONDS:
+                pause = _BEAT_SECONDS
+                with suppress(PaimonError, OSError):
+                    longest = self.client.call("get_config_value", _TIMEOUT, "300s")
+                    pause = min(pause, seconds_of(_TIMEOUT, longest) / 3)
             self._beat(lock_id)
 
     def _beat(self, lock_id: int) -> bool:

@@ -32,11 +32,11 @@ PREFIXES = ("hive.",)
 _HADOOP = "hadoop-conf-dir"
 _GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSCatalogMetastoreClient"
 _PLAIN_CLIENT = "org.apache.hadoop.hive.metastore.HiveMetaStoreClient"
+_PRINCIPAL = "hive-metastore/_HOST@EXAMPLE.COM"
 _DEFAULT_PORT = 9083
 _TIME = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
+_TIMEOUT = "hive.metastore.client.socket.timeout"
 _REFUSED = {
-    "hive.metastore.sasl.enabled": ("true", "Kerberos (SASL)"),
-    "hive.metastore.use.SSL": ("true", "TLS"),
     "hive.metastore.client.thrift.transport.mode": ("http", "HTTP"),
     "hive.metastore.client.auth.mode": ("plain", "a password"),
 }
@@ -50,7 +50,9 @@ class HiveSettings:
     ``addresses``: hosts and ports of the metastore. ``lock``: None where the default decides, which depends on the
     warehouse. ``waits``: seconds for which a lock is waited for, and between two looks at most. ``timeout``: seconds
     for which a response is waited for. ``sends_user``: whether the metastore gets the name of the user. ``glue``:
-    options for AWS Glue in place of a metastore, those of S3 included; None for a metastore.
+    options for AWS Glue in place of a metastore, those of S3 included; None for a metastore. ``principal``: the
+    metastore's, where it wants Kerberos; ``keytab``: the own principal and the file of its keys. ``tls``: the file of
+    certificates, empty for the system's, where it wants TLS.
     """
 
     addresses: tuple[tuple[str, int], ...]
@@ -67,6 +69,9 @@ class HiveSettings:
     framed: bool
     compact: bool
     glue: Mapping[str, str] | None = None
+    principal: str | None = None
+    keytab: tuple[str, str] | None = None
+    tls: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> HiveSettings:
@@ -75,11 +80,16 @@ class HiveSettings:
         if options.get("uri"):
             found["hive.metastore.uris"] = options["uri"]
         _check(found)
+        lowered = {name.lower(): text for name, text in found.items()}  # as Spark gives names of options
         of_glue = found.get("metastore.client.class") == _GLUE_CLIENT
 
         def flag(name: str, default: str) -> bool:
-            return bool(parse_value(name, Kind.BOOLEAN, found.get(name, default)))
+            return bool(parse_value(name, Kind.BOOLEAN, lowered.get(name.lower(), default)))
 
+        kerberos = flag("hive.metastore.sasl.enabled", "false")
+        own = tuple(options.get(f"security.kerberos.login.{name}", "") for name in ("principal", "keytab"))
+        if kerberos and any(own) and not all(own):
+            raise OptionError("security.kerberos.login.principal and security.kerberos.login.keytab go together")
         kind = found.get("table.type", "managed").strip().lower()
         if kind not in ("managed", "external"):
             raise OptionError(f"table.type must be managed or external, not {kind!r:.40}")
@@ -94,11 +104,14 @@ class HiveSettings:
             format_tables=flag("format-table.enabled", "true"),
             lock=flag("lock.enabled", "") if "lock.enabled" in found else False if of_glue else None,
             waits=(timeout, longest),
-            timeout=_seconds("hive.metastore.client.socket.timeout", found, "600s"),
+            timeout=seconds_of(_TIMEOUT, found.get(_TIMEOUT, "600s")),
             batch=max(1, int(parse_value("", Kind.INT, found.get("hive.metastore.batch.retrieve.max", "300")))),
-            sends_user=flag("hive.metastore.execute.setugi", "true"),
+            sends_user=flag("hive.metastore.execute.setugi", "true") and not kerberos,
             framed=flag("hive.metastore.thrift.framed.transport.enabled", "false"),
             compact=flag("hive.metastore.thrift.compact.protocol.enabled", "false"),
+            principal=lowered.get("hive.metastore.kerberos.principal", _PRINCIPAL) if kerberos else None,
+            keytab=(own[0], own[1]) if kerberos and all(own) else None,
+            tls=lowered.get("hive.metastore.truststore.path", "") if flag("hive.metastore.use.SSL", "false") else None,
             glue=_of_glue(options, found) if of_glue else None,
         )
 
@@ -200,10 +213,10 @@ def _warehouse(options: Mapping[str, str], found: Mapping[str, str]) -> str:
     return f"{default.rstrip('/')}/{given.lstrip('/')}"
 
 
-def _seconds(name: str, found: Mapping[str, str], default: str) -> float:
-    """A time of Hive's: seconds where it has no unit."""
-    match = _TIME.fullmatch(found.get(name, default).lower())
+def seconds_of(name: str, text: str) -> float:
+    """A time of Hive's: seconds where it has no unit. Raises OptionError."""
+    match = _TIME.fullmatch(text.lower())
     units: dict[str, Any] = {"": 1, "s": 1, "sec": 1, "ms": 0.001, "msec": 0.001, "m": 60, "min": 60, "h": 3600}
     if match is None or match[2] not in units:
-        raise OptionError(f"not a time: {name}={found[name]!r:.40}", hint="write 600s")
+        raise OptionError(f"not a time: {name}={text!r:.40}", hint="write 600s")
     return float(int(match[1]) * units[match[2]])

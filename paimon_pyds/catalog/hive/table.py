@@ -130,7 +130,7 @@ def _parameters(settings: HiveSettings, schema: TableSchema, *, new: bool) -> di
 def _describe(client: Metastore, table: Any, schema: TableSchema) -> None:
     """Say what columns a table has, and which classes of Java read and write it."""
     hive = structs()
-    table.sd = table.sd or hive.StorageDescriptor(compressed=False, numBuckets=0)
+    table.sd = table.sd or hive.StorageDescriptor(compressed=False, numBuckets=0, storedAsSubDirectories=False)
     table.sd.serdeInfo = table.sd.serdeInfo or hive.SerDeInfo()
     table.sd.serdeInfo.serializationLib, table.sd.serdeInfo.parameters = _SERDE, {}
     table.sd.inputFormat, table.sd.outputFormat = _INPUT, _OUTPUT
