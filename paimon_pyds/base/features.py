@@ -72,7 +72,8 @@ FEATURES = (
             "yes; of `incremental-between` and streams what appends added, changes of columns are refused (Java "
             "gives rows there with NULL in all other columns), and so is `table.snapshots.diff`",
             "`append`, `update`, `merge`, `delete` by deletion vectors, and `compact`, which leaves BLOB files as "
-            "they are, and deleted rows in their places; `delete` without deletion vectors is refused",
+            "they are, and deleted rows in their places, as Java's does (its `materialize_deletion_vectors` is not "
+            "there); `delete` without deletion vectors is refused",
             "1.3"),
     Feature("format-tables", "[format tables](catalogs.md#format-tables) (`type=format-table`): directories of "
             "Parquet, ORC, CSV, JSON or text",
@@ -124,11 +125,12 @@ FEATURES = (
             "file formats", "1.1; shredded 1.4"),
     Feature("blob", "BLOB, `ARRAY<BLOB>`, `MAP<…, BLOB>` columns, in `.blob` files or as references "
             "(`blob-descriptor-field`, tables with a primary key)",
-            "yes, as bytes or descriptors; `blob-view-field` is refused",
-            "in tables of data evolution, `blob-descriptor-field` too; in tables with a primary key BLOB columns, by "
-            "`append`; refused there: arrays and maps of them, new values in `update`, changelogs, `bucket=-2`; in "
-            "`row` files references are refused",
-            "1.4; nested 2.0", ("blob-view-field",)),
+            "yes, as bytes or descriptors; views (`blob-view-field`) of a table in the same warehouse directory: of "
+            "other tables, and of views, they are refused",
+            "in tables of data evolution, `blob-descriptor-field` and `blob-view-field` too; in tables with a primary "
+            "key BLOB columns, by `append`; refused there: arrays and maps of them, new values in `update`, "
+            "changelogs, `bucket=-2`; in `row` files references are refused",
+            "1.4; nested 2.0"),
     Feature("vector", "VECTOR columns, in data files or in files of their own (`vector.file.format`)", "yes",
             "yes; own files as Parquet or Avro, others are refused, and so are updates of vectors after the option was "
             "set, or columns were added or renamed, until `compact(full=True)`. ORC files with vectors are not read by "

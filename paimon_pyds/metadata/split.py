@@ -455,12 +455,24 @@ def _unpickled(*values: Any) -> Files:
     return Files(_files_of(*values))
 
 
+class FilePlace(NamedTuple):
+    """A part of a file: ``length`` bytes from ``offset`` on."""
+
+    path: str
+    offset: int
+    length: int
+
+
 class BlobReferences(NamedTuple):
-    """Columns whose data files have references to BLOBs, and the table and the directories that may hold these."""
+    """Columns whose data files have references to BLOBs, and the table and the directories that may hold these.
+
+    ``views``: those that have views of rows of other tables.
+    """
 
     columns: frozenset[str]
     root: str
     external: tuple[str, ...]
+    views: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

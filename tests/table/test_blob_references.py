@@ -15,15 +15,21 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.engine.read import read_split
-from paimon_pyds.errors import CorruptFileError, MissingFileError, SchemaError, SecurityError, UnsupportedError
+from paimon_pyds.errors import (
+    CorruptFileError,
+    MissingFileError,
+    NotFoundError,
+    SchemaError,
+    SecurityError,
+    UnknownColumnError,
+    UnsupportedError,
+)
 from paimon_pyds.format.blob.references import BlobDescriptor, encode_descriptor
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.peers import Pypaimon
 
-OPTIONS = {
-    "row-tracking.enabled": "true", "data-evolution.enabled": "true", "deletion-vectors.enabled": "true",
-    "blob-descriptor-field": "pic",
-}  # fmt: skip
+EVOLVES = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}
+OPTIONS = EVOLVES | {"blob-descriptor-field": "pic"}
 AS_DESCRIPTORS = {"blob-as-descriptor": "true"}
 
 
@@ -173,7 +179,7 @@ def test_references_in_arrays_and_maps(tmp_path: Path) -> None:
 
 
 def _packs(path: Path) -> tuple[set[str], set[str]]:
-    """The packs that lie in a table, and those that files next to its live data files name."""
+    """The packs in a table, and those that files next to its live data files name."""
     named = set()
     live = {Path(file.path).name for file in pp.Table.open(path).scan().plan().files}
     for file in path.rglob("*.blobref"):
@@ -244,6 +250,45 @@ def test_descriptors_in_tables_with_a_primary_key(tmp_path: Path) -> None:
     other.append([{"id": 1, "b": place(other, 4, 3)}], options=AS_DESCRIPTORS)
     (tmp_path / "o" / "pictures").unlink()
     assert other.to_arrow()["b"].to_pylist() == [b"\4\5\6"]
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_views_of_another_table(keyed: bool, tmp_path: Path) -> None:
+    first = pp.Table.create(tmp_path / "w" / "a.db" / "up", "id INT, pic BLOB, own BLOB", options=OPTIONS)
+    (tmp_path / "w" / "a.db" / "up" / "pictures").write_bytes(bytes(range(256)))
+    first.append([{"id": i, "pic": place(first, i, 2), "own": None if i == 3 else bytes([i]) * 9} for i in range(6)])
+    first.update({"own": "CAST('new' AS BINARY)"}, "id = 5")
+    first.delete("id = 0")
+
+    def view(i: int, column: int = 2, table: str = "a.up") -> bytes:
+        name = table.encode()
+        return b"\x01WEIVBOLB" + struct.pack("<i", len(name)) + name + struct.pack("<iq", column, i)
+
+    options = {"bucket": "1"} if keyed else EVOLVES
+    key = {"primary_key": "id"} if keyed else {}
+    columns = "id INT NOT NULL, v BLOB, n INT"
+    table = pp.Table.create(tmp_path / "w" / "b.db" / "t", columns, options=options | {"blob-view-field": "v"}, **key)
+    table.append([{"id": i, "v": view(i) if i else None, "n": i} for i in range(6)])
+    table.append([{"id": 9, "v": view(4, 1), "n": 9}])
+    table.update({"n": "0"}, "id = 2")
+    wanted = [None, b"\1" * 9, b"\2" * 9, None, b"\4" * 9, b"new", b"\4\5"]
+    assert table.to_arrow().sort_by("id")["v"].to_pylist() == wanted
+    plan = pickle.loads(pickle.dumps(table.scan("id = 5").plan()))
+    assert [row["v"] for split in plan.splits for batch in read_split(split) for row in batch.to_pylist()] == [b"new"]
+    raw = table.scan("id = 4", options={"blob-view.resolve.enabled": "false"}).to_arrow()["v"].to_pylist()
+    assert raw == [view(4)]
+    with pytest.raises(SchemaError, match="blob-view-field"):
+        table.append([{"id": 1, "v": b"bytes", "n": 0}])
+    for wrong, error in (
+        (view(0), CorruptFileError), (view(99), CorruptFileError), (view(1, 77), UnknownColumnError),
+        (view(1, 1, "b.t"), UnsupportedError), (view(1, 1, "a.none"), NotFoundError),
+        (view(1, 1, "../a.up"), UnsupportedError), (view(1, 2, "a.up$files"), UnsupportedError),
+    ):  # fmt: skip
+        table.append([{"id": 8, "v": wrong, "n": 8}])
+        with pytest.raises(error) as caught:
+            table.to_arrow()
+        table.delete("id = 8")
+        assert error is not UnsupportedError or caught.value.feature == "blob"
 
 
 def test_pypaimon_reads_the_same(tmp_path: Path) -> None:

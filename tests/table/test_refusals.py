@@ -169,7 +169,6 @@ CASES = [
             {"name": "v", "type": {"type": "MAP", "key": "STRING", "value": "INT"}}]})}), "use ROW, ARRAY"),
     Case("variant", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v VARIANT", options={"file.format": "orc"}), "file.format=parquet"),
-    Case("blob", "read", _set(blob_view_field="v"), _read, "Java Paimon"),
     Case("blob", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT NOT NULL, b BLOB", primary_key="id", options={"changelog-producer": "input"}), "no changelog"),
     Case("vector", "write", lambda path: path / "t", lambda path: pp.Table.create(
@@ -202,6 +201,7 @@ CASES = [
 ELSEWHERE = {
     ("hive", "write"): "catalog/test_hive",
     ("glue", "write"): "catalog/test_glue",
+    ("blob", "read"): "table/test_blob_references",
     ("extra-metadata", "write"): "metadata/test_manifest_codec",
     ("mosaic-files", "read"): "format/test_mosaic",
 }

@@ -20,6 +20,7 @@ from paimon_pyds.base.options.table_options import (
     check_without_key,
     check_writable,
     holds_descriptors,
+    holds_views,
     is_apart_blob,
     option_of,
     stored_options,
@@ -29,7 +30,7 @@ __all__ = [
     "DIRECTORY_OPTIONS", "IMMUTABLE_OPTIONS", "OPTIONS", "Kind", "Option", "Scope", "Status", "TableOptions",
     "blob_is_written", "check_appendable", "check_branch", "check_known",
     "check_no_secrets", "check_readable", "check_shape", "check_whole_rows", "check_without_key", "check_writable",
-    "describe_options", "holds_descriptors", "is_apart_blob", "option_of", "parse_duration_ms",
+    "describe_options", "holds_descriptors", "holds_views", "is_apart_blob", "option_of", "parse_duration_ms",
     "parse_memory", "parse_value", "restore_case",
     "stored_options",
 ]  # fmt: skip

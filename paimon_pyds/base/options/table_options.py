@@ -199,8 +199,14 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
 
 
 def holds_descriptors(field: DataField, options: Mapping[str, str]) -> bool:
-    """Whether data files have descriptors of a column's BLOBs, which are elsewhere."""
-    return field.name in comma_separated(str(TableOptions(options).get("blob-descriptor-field") or ""))
+    """Whether data files have descriptors or views of a column's BLOBs, which are elsewhere."""
+    own = comma_separated(str(TableOptions(options).get("blob-descriptor-field") or ""))
+    return field.name in own or holds_views(field, options)
+
+
+def holds_views(field: DataField, options: Mapping[str, str]) -> bool:
+    """Whether data files say of which row of another table a column's BLOBs are."""
+    return field.name in comma_separated(str(TableOptions(options).get("blob-view-field") or ""))
 
 
 def is_apart_blob(field: DataField, schema: SchemaLike, options: Mapping[str, str]) -> bool:

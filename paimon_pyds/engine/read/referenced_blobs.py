@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,24 +15,15 @@ from paimon_pyds.format.batches import list_window
 from paimon_pyds.format.blob.codec import HEAD_BYTES, OVERHEAD_BYTES, payload_of
 from paimon_pyds.format.blob.references import MANAGED_SUFFIX, decode_descriptor
 from paimon_pyds.metadata.paths import named_file
-from paimon_pyds.metadata.split import BlobReferences, ReadSpec
+from paimon_pyds.metadata.split import BlobReferences, FilePlace, ReadSpec
 from paimon_pyds.storage import FileIO, check_range
 
 
-class _Place(NamedTuple):
-    path: str
-    offset: int
-    length: int
-
-    @property
-    def is_entry(self) -> bool:
-        """Whether it is the payload of an entry, which has a checksum: what is in a pack."""
-        return self.path.endswith(MANAGED_SUFFIX)
-
-    @property
-    def range(self) -> tuple[int, int]:
-        """The bytes to read: offset and length."""
-        return (self.offset - HEAD_BYTES, self.length + OVERHEAD_BYTES) if self.is_entry else self[1:]
+def _range(place: FilePlace) -> tuple[int, int]:
+    """The bytes to read, as offset and length: of packs a whole entry, which has a checksum."""
+    if place.path.endswith(MANAGED_SUFFIX):
+        return place.offset - HEAD_BYTES, place.length + OVERHEAD_BYTES
+    return place.offset, place.length
 
 
 def with_bytes(
@@ -51,36 +43,45 @@ def with_bytes(
     def path_of(uri: str) -> str:
         return named_file(references.root, uri, references.external)
 
-    def place(value: bytes | None) -> _Place | None:
+    def place(value: bytes | None) -> FilePlace | None:
         if value is None:
             return None
         uri, offset, length = decode_descriptor(value)
         path = path_of(uri)
         length = max(0, sizes(path) - offset) if length < 0 else length
-        found = _Place(path, offset, length)
-        check_range(path, *found.range, sizes(path))
+        found = FilePlace(path, offset, length)
+        check_range(path, *_range(found), sizes(path))
         return found
 
     for batch in batches:
         lengths = np.zeros(batch.num_rows, np.int64)
-        places: dict[int, list[_Place | None]] = {}
+        places: dict[int, list[FilePlace | None]] = {}
         for number in numbers:
             values, bounds = _references(batch.column(number))
-            places[number] = found = [place(value) for value in values.to_pylist()]
-            sizes_before = np.cumsum([0, *(0 if each is None else each.length for each in found)], dtype=np.int64)
+            found = values.to_pylist()
+            if spec.fields[number].name in references.views:
+                known = _views().places(spec.io, references.root, [view for view in found if view is not None])
+                places[number] = located = [None if view is None else known[view] for view in found]
+            else:
+                places[number] = located = [place(value) for value in found]
+            sizes_before = np.cumsum([0, *(0 if each is None else each.length for each in located)], dtype=np.int64)
             lengths += np.diff(sizes_before[bounds])
         ends, start = np.cumsum(lengths), 0
         while start < batch.num_rows:
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + spec.batch_bytes, "right")))
             part = batch.slice(start, stop - start)
-            for number, found in places.items():
+            for number, located in places.items():
                 _, bounds = _references(batch.column(number))
-                values = array(_fetched(spec.io, found[bounds[start] : bounds[stop]]), pa.large_binary())
+                values = array(_fetched(spec.io, located[bounds[start] : bounds[stop]]), pa.large_binary())
                 column = _with_values(part.column(number), values, bounds[start : stop + 1] - bounds[start])
                 part = part.set_column(number, part.schema.field(number), column)
             yield part
             start = stop
+
+
+def _views() -> Any:
+    return import_module("paimon_pyds.engine.query.blob_views")  # by its name: it plans and reads another table
 
 
 def _references(column: pa.Array) -> tuple[pa.Array, Int64s]:
@@ -104,14 +105,14 @@ def _with_values(column: pa.Array, values: pa.Array, bounds: Int64s) -> pa.Array
     return pa.Array.from_buffers(type_, len(column), buffers, children=[children])
 
 
-def _fetched(io: FileIO, places: Sequence[_Place | None]) -> list[bytes | None]:
+def _fetched(io: FileIO, places: Sequence[FilePlace | None]) -> list[bytes | None]:
     found: list[bytes | None] = [None if place is None else b"" for place in places]
     of_path: dict[str, list[int]] = {}
     for number, place in enumerate(places):
-        if place is not None and (place.length or place.is_entry):
+        if place is not None and (_range(place)[1]):
             of_path.setdefault(place.path, []).append(number)
     for path, numbers in of_path.items():
-        ranges = [place.range for place in (places[n] for n in numbers) if place is not None]
+        ranges = [_range(place) for place in (places[n] for n in numbers) if place is not None]
         is_entry = path.endswith(MANAGED_SUFFIX)
         for number, (offset, _), data in zip(numbers, ranges, io.read_ranges(path, ranges), strict=True):
             found[number] = bytes(payload_of(memoryview(data), path, offset)) if is_entry else data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from paimon_pyds.base.options import TableOptions, is_apart_blob
+from paimon_pyds.base.options import TableOptions, holds_views, is_apart_blob
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.base.types.nulls import as_nulls
@@ -87,10 +87,13 @@ def blob_references(store: TableStore, request: ScanRequest) -> BlobReferences |
         return None
     of_options = dict(options)
     names = [f.name for f in request.fields if has_kind(f.type, Kind.BLOB) and not is_apart_blob(f, schema, of_options)]
+    views = frozenset(f.name for f in request.fields if f.name in names and holds_views(f, of_options))
+    if views and not options.get("blob-view.resolve.enabled"):
+        names, views = [name for name in names if name not in views], frozenset()
     if not names:
         return None
     outside = file_paths(store, schema.options, outside=True).external_roots
-    return BlobReferences(frozenset(names), store.root, tuple(outside))
+    return BlobReferences(frozenset(names), store.root, tuple(outside), views)
 
 
 def nulls_of_blobs(fields: Sequence[DataField], schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:

@@ -18,7 +18,7 @@ from paimon_pyds.engine.write.rolling import (
     WriterThreads,
 )
 from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
-from paimon_pyds.format.blob.references import check_descriptors
+from paimon_pyds.format.blob.references import check_references
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
@@ -105,12 +105,12 @@ class AppendBucketWriter(DirectWriter):
         names = [field.name for field in context.layout.physical]
         self._sequence_at = names.index(SEQUENCE_NUMBER) if context.layout.trailing else None
         self._first_sequence = first_sequence
-        self._references = sorted(context.layout.references)
+        self._references, self._views = sorted(context.layout.references), context.layout.views
         super().__init__(bucket, RollingWriter(context, bucket.directory, threads, self._collector))
 
     def write(self, batch: pa.RecordBatch) -> None:
         for name in self._references:
-            check_descriptors(name, batch.column(name))
+            check_references(name, batch.column(name), views=name in self._views)
         super().write(batch)
 
     def close(self) -> BucketFiles:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.options import TableOptions, blob_is_written, holds_descriptors
+from paimon_pyds.base.options import TableOptions, blob_is_written, holds_descriptors, holds_views
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import names_text, one_line
@@ -45,7 +45,8 @@ class RowLayout:
         leading: columns that the bucket writer puts before the table's (keys, sequence numbers and row kinds); they
             have no part in the statistics of values.
         partial: ``table`` are some of the table's columns.
-        references: the names of BLOB columns of which files have descriptors, as bytes.
+        references: the names of BLOB columns of which files have descriptors, as bytes; or views.
+        views: those of the latter.
     """
 
     table: tuple[DataField, ...]
@@ -53,6 +54,7 @@ class RowLayout:
     leading: tuple[DataField, ...] = ()
     partial: bool = False
     references: frozenset[str] = frozenset()
+    views: frozenset[str] = frozenset()
 
     @property
     def values(self) -> tuple[DataField, ...]:
@@ -111,7 +113,8 @@ def _with_references(layout: RowLayout, schema: TableSchema, options: Mapping[st
             hint="use file.format=parquet",
             feature="blob",
         )
-    return replace(layout, references=names) if names else layout
+    views = frozenset(field.name for field in blobs if holds_views(field, options))
+    return replace(layout, references=names, views=views) if names else layout
 
 
 def key_fields(schema: TableSchema) -> tuple[DataField, ...]:

@@ -18,7 +18,7 @@ from paimon_pyds.format.blob import codec
 from paimon_pyds.format.blob.references import (
     MANAGED_SUFFIX,
     BlobDescriptor,
-    check_descriptors,
+    check_references,
     encode_descriptor,
 )
 from paimon_pyds.keys.merge.key_values import VALUE_KIND, is_retract
@@ -36,7 +36,7 @@ class ManagedBlobsWriter:
         self._rows = rows
         managed = () if context.existing_rows else context.managed_blobs
         self._packs = {field.name: _PackWriter(context, bucket.directory, field) for field in managed}
-        self._names = sorted(context.layout.references)
+        self._names, self._views = sorted(context.layout.references), context.layout.views
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `BucketWriter`. Raises SchemaError: something else than a descriptor, where these are written."""
@@ -49,7 +49,7 @@ class ManagedBlobsWriter:
                 place = batch.schema.get_field_index(name)
                 batch = batch.set_column(place, batch.schema.field(place), self._packs[name].descriptors(column))
             else:
-                check_descriptors(name, column)
+                check_references(name, column, views=name in self._views)
         self._rows.write(batch)
 
     @property

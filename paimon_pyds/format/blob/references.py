@@ -33,6 +33,14 @@ class BlobDescriptor(NamedTuple):
     length: int
 
 
+class BlobView(NamedTuple):
+    """The row and the column of another table that have a BLOB."""
+
+    table: str
+    field_id: int
+    row_id: int
+
+
 def encode_descriptor(descriptor: BlobDescriptor) -> bytes:
     """The bytes of a descriptor."""
     uri = descriptor.uri.encode()
@@ -61,21 +69,31 @@ def decode_descriptor(value: bytes | memoryview) -> BlobDescriptor:
     return BlobDescriptor(uri, offset, length)
 
 
-def check_descriptors(name: str, values: pa.Array) -> None:
-    """Raises SchemaError where a value of a column is something else than a descriptor or NULL."""
+def check_references(name: str, values: pa.Array, *, views: bool = False) -> None:
+    """Raises SchemaError where a value of a column is something else than NULL or a descriptor, or a view."""
+    what = "views of BLOBs (blob-view-field)" if views else "descriptors of BLOBs (blob-descriptor-field)"
+    option = "'blob-view.resolve.enabled': 'false'" if views else "'blob-as-descriptor': 'true'"
     for value in values.drop_null().to_pylist():
         try:
-            decode_descriptor(value)
+            decode_view(value) if views else decode_descriptor(value)
         except CorruptFileError as error:
             raise SchemaError(
-                f"column {name!r} takes descriptors of BLOBs (blob-descriptor-field): {error.message}",
-                hint="scans give them with options={'blob-as-descriptor': 'true'}",
+                f"column {name!r} takes {what}: {error.message}", hint=f"scans give them with options={{{option}}}"
             ) from error
 
 
 def is_view(value: bytes | memoryview) -> bool:
     """Whether bytes begin as a view does."""
     return bytes(value[:9]) == b"\x01" + _VIEW
+
+
+def decode_view(value: bytes | memoryview) -> BlobView:
+    """The view of some bytes. Raises CorruptFileError: they are something else."""
+    data = bytes(value)
+    if not is_view(data):
+        raise CorruptFileError("this is no view of a BLOB", field="version")
+    name, at = _text(data, 9, 12)
+    return BlobView(name, *struct.unpack_from("<iq", data, at))
 
 
 def _text(data: bytes, at: int, after: int) -> tuple[str, int]:

@@ -131,7 +131,6 @@ def test_tables_of_java_are_readable_or_refused_by_name(name: str) -> None:
 
 REFUSED_FOR_READING = [
     ("type", "object-table"), ("type", "lance-table"), ("chain-table.enabled", "true"), ("query-auth.enabled", "true"),
-    ("blob-view-field", "c0"),
     ("scan.mode", "compacted-full"), ("scan.bucket", "1"),
     ("scan.ignore-corrupt-files", "true"), ("scan.file-creation-time-millis", "1"),
     ("manifest.format", "orc"),

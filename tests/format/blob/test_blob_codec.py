@@ -17,10 +17,11 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.blob import codec, nested
 from paimon_pyds.format.blob.references import (
     BlobDescriptor,
+    BlobView,
     decode_descriptor,
+    decode_view,
     encode_descriptor,
     is_descriptor,
-    is_view,
 )
 from support.effort import examples
 
@@ -159,7 +160,10 @@ def test_descriptors_and_views_of_java() -> None:
     head = bytes.fromhex("02") + b"CSEDBOLB" + struct.pack("<i", 3) + b"a/b" + struct.pack("<qq", 4, 9)
     assert decode_descriptor(head) == BlobDescriptor("a/b", 4, 9)
     view = bytes.fromhex("01") + b"WEIVBOLB" + struct.pack("<i", 4) + b"db.t" + struct.pack("<iq", 2, 7)
-    assert is_view(view) and not is_view(head)
+    assert decode_view(view) == BlobView("db.t", 2, 7)
+    for data in (b"", b"\x03", head, view[:-1], view + b"x", b"\x01WEIVBOLB" + struct.pack("<i", -1)):
+        with pytest.raises(CorruptFileError):
+            decode_view(data)
     for data in (view, b"\x02", b"\x02" + bytes(30), head[:9] + struct.pack("<i", 2**31 - 1) + head[13:]):
         with pytest.raises(CorruptFileError):
             decode_descriptor(data)
