@@ -23,7 +23,7 @@ _PACKAGES = ("paimon_pyds", "pyspark_paimon", "pyspark_paimon_pyds", "benchmarks
 _METHODS = {"rows": "row_changes"}
 _GROUPS = (
     "writing", "scanning", "points", "index", "rows", "evolution", "keys", "layout", "planning", "partitions",
-    "formats", "stores", "blobs", "variant", "first", "importing", "sql", "spark", "streams",
+    "formats", "stores", "hdfs", "blobs", "variant", "first", "importing", "sql", "spark", "streams",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from benchmarks import (
     cases_evolution,
     cases_first,
     cases_formats,
+    cases_hdfs,
     cases_index,
     cases_keys,
     cases_layout,
@@ -230,6 +231,9 @@ class Bench:
 
     def stores(self) -> None:
         cases_stores.section(self)
+
+    def hdfs(self) -> None:
+        cases_hdfs.section(self)
 
     def evolution(self) -> None:
         cases_evolution.section(self)
