@@ -86,6 +86,8 @@ class Database:
             UnsupportedError: another kind of database, or one without its driver.
         """
         scheme, kind, rest = (*uri.split(":", 2), "", "")[:3]
+        if scheme in _EXISTING:
+            raise OptionError(f"the option uri begins with {scheme}:", hint=f"write jdbc:{scheme}: instead")
         if scheme != "jdbc" or kind not in _EXISTING:
             raise UnsupportedError(
                 f"JDBC catalogs in {redact(uri).removeprefix('jdbc:').partition(':')[0][:40] or 'no database'} are not"

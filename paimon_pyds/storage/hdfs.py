@@ -119,7 +119,7 @@ class HdfsFileIO(RemoteFileIO):
             authority = default.partition("://")[2]
             if scheme_of(default) != scheme or not authority:
                 raise OptionError(
-                    f"no name node is named, and fs.defaultFS is {default or 'not set'!r}",
+                    f"no name node is named, and fs.defaultFS is {repr(default) if default else 'not set'}",
                     path=self._root,
                     hint="write hdfs://HOST:PORT/path, or give hadoop-conf-dir, HADOOP_CONF_DIR or hadoop.fs.defaultFS",
                 )
@@ -128,8 +128,15 @@ class HdfsFileIO(RemoteFileIO):
     def _connected(self) -> Client:
         """The client, which connects at its first call. Raises StorageError, OptionError."""
         if self._client is None:
+            user = self._arguments.get("user")
             if self._settings.get("hadoop.security.authentication", "simple").lower() != "kerberos":
-                _take_user(self._arguments.get("user"))
+                _take_user(user)
+            elif user is not None:
+                raise OptionError(
+                    "hdfs.user is not for clusters with Kerberos",
+                    path=self._root,
+                    hint="leave it out: the ticket names the user, or security.kerberos.login.principal",
+                )
             keytab = self._options.get("security.kerberos.login.keytab")
             if keytab is not None and not os.path.isfile(keytab):
                 raise OptionError(f"security.kerberos.login.keytab is no file of this machine: {keytab:.200}")
@@ -545,7 +552,7 @@ def _take_user(name: str | None) -> None:
         source = "HADOOP_USER_NAME" if name is None else "hdfs.user"
         raise OptionError(
             f"{source} is {wanted!r:.80}, and this process acts as {_user!r:.80} on HDFS already",
-            hint="one process has one user of HDFS: set HADOOP_USER_NAME before its first table, or use another one",
+            hint="one process has one user: set HADOOP_USER_NAME before its first table, or use a process of its own",
         )
     _user = wanted
     if name is not None:

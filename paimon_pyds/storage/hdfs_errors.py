@@ -12,6 +12,7 @@ from paimon_pyds.storage import missing_file
 
 _FROM_SERVER = re.compile(r'\w*RPCError\("([\w.$]+)", "(.*)', re.S)
 _FROM_CLIENT = re.compile(r'[A-Z]\w+\((?:GssMajorCodes.*?}, \d+, )?"(.*)', re.S)
+_NUMBER = re.compile(r"\s*\(os error \d+\)?")
 _STACK = re.compile(r"\\n|\n")
 _REFUSED = {
     "AccessControlException": (
@@ -66,7 +67,7 @@ def hdfs_error(error: BaseException, action: str, path: str, secrets: Collection
         .replace('\\"', '"')
         .replace("\\'", "'")
     )
-    reason = redact(text, secrets) or type(error).__name__
+    reason = redact(_NUMBER.sub("", text), secrets) or type(error).__name__
     number, hint = _REFUSED.get(match[1].rpartition(".")[2] if match else "", (0, ""))
     if number == errno.EACCES and reason.endswith("(is not a directory"):
         number, hint = _REFUSED["ParentNotDirectoryException"]

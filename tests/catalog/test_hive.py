@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -390,6 +392,16 @@ def test_several_addresses_and_none(options: dict[str, str]) -> None:
     with pytest.raises(StorageError, match=f"can't be reached \\(127.0.0.1:{port}"):
         Catalog.open({**options, "uri": f"thrift://127.0.0.1:{port}"}).databases()
     assert time.monotonic() - start < 60
+
+
+def test_an_unknown_host_is_one_line() -> None:
+    """Thrift's own tracebacks are printed nowhere."""
+    options = {"metastore": "hive", "uri": "thrift://metastore.invalid", "warehouse": "wh"}
+    script = f"import paimon_pyds\ntry: paimon_pyds.Catalog.open({options}).databases()\nexcept OSError as e: print(e)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert "the Hive metastore can't be reached" in done.stdout
+    assert done.stdout.count("\n") == 1
 
 
 def test_settings_of_hive_site(options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

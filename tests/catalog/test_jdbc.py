@@ -217,7 +217,7 @@ def test_an_answer_of_the_database_that_is_lost(
 
 
 def test_options_that_name_no_database(tmp_path: Path) -> None:
-    for uri in ("jdbc:oracle://u:canary@h/db", "jdbc:mariadb://h/db", "sqlite:x", ""):
+    for uri in ("jdbc:oracle://u:canary@h/db", "jdbc:mariadb://h/db", "file:x", ""):
         with pytest.raises(UnsupportedError) as caught:
             Catalog.open({"metastore": "jdbc", "uri": uri, "warehouse": str(tmp_path)})
         assert "canary" not in str(caught.value)
@@ -228,6 +228,7 @@ def test_options_that_name_no_database(tmp_path: Path) -> None:
             Catalog.open({"metastore": "jdbc", "uri": f"jdbc:sqlite:{name}", "warehouse": str(tmp_path)})
     for uri, told in (
         ("jdbc:postgresql://u:canary@h/db", "names no database"),
+        ("postgresql://u:canary@h/db", "begins with postgresql:.*write jdbc:postgresql:"),
         ("jdbc:mysql:h", "names no database"),
         ("jdbc:postgresql://h/db?sslmod=canary", "did you mean sslmode"),
         ("jdbc:mysql://h/db?useSSL=canaries", "can't be"),

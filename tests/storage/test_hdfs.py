@@ -255,6 +255,10 @@ def test_addresses_that_name_no_node(home: str) -> None:
         HdfsFileIO("hdfs:///t", {"hadoop-conf-loader": "option"}).exists("hdfs:///t")
     with pytest.raises(OptionError, match="keytab is no file"):
         HdfsFileIO("hdfs://h:1/t", {"security.kerberos.login.keytab": "/nowhere"}).exists("hdfs://h:1/t")
+    with pytest.raises(OptionError, match=r"hdfs\.user is not for clusters with Kerberos.*principal"):
+        HdfsFileIO("hdfs://h/t", {"hadoop.hadoop.security.authentication": "Kerberos", "hdfs.user": "me"}).exists(
+            "hdfs://h/t"
+        )
     assert HdfsFileIO("hdfs://h/t")._address() == "hdfs://h:8020"
 
 
@@ -423,7 +427,9 @@ def test_no_active_name_node(mini_hdfs: MiniHdfs, home: str) -> None:
 
 def test_no_name_node_at_all() -> None:
     quick = {"hadoop.dfs.client.failover.max.attempts": "1", "hadoop.dfs.client.failover.sleep.max.millis": "10"}
-    with pytest.raises(StorageError, match=r"the name node can't be reached.*check the address") as caught:
+    with pytest.raises(
+        StorageError, match=r"the name node can't be reached: Connection refused — .*check the address"
+    ) as caught:
         HdfsFileIO("hdfs://127.0.0.1:1/t", quick).exists("hdfs://127.0.0.1:1/t")
     assert caught.value.errno == errno.ETIMEDOUT
 

@@ -6,6 +6,7 @@ The requests are those of the package pymetastore, whose code Apache Thrift made
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import threading
@@ -26,6 +27,7 @@ from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 if TYPE_CHECKING:
     from paimon_pyds.catalog.hive.settings import HiveSettings
 
+_NO_LOG = logging.NullHandler()
 _PAUSES = Pauses(0.2, 2.0)
 _TRIES = 4
 """Of a request, and of connecting to all addresses: a metastore may be restarting."""
@@ -178,6 +180,8 @@ class MetastoreClient:
 
         from paimon_pyds.catalog.hive.transport import open_transport
 
+        # What it logs is in our error; without a handler, Python would print its tracebacks.
+        logging.getLogger("thrift").addHandler(_NO_LOG)
         wrong = list[str]()
         addresses = random.sample(self.settings.addresses, len(self.settings.addresses))
         for host, port in addresses:
