@@ -452,8 +452,10 @@ def test_a_server_that_is_silent(monkeypatch: pytest.MonkeyPatch, caplog: pytest
 
 
 def test_a_server_that_is_not_there() -> None:
-    with pytest.raises(StorageError, match="check the address"):
+    with pytest.raises(StorageError, match=r"did not answer a GET \(Connection refused\): .*check the address"):
         Catalog.open({"metastore": "rest", "uri": "http://127.0.0.1:9", "token": TOKEN})
+    with pytest.raises(OptionError, match=r"needs the option token, or token\.provider=dlf with"):
+        Catalog.open({"metastore": "rest", "uri": "http://127.0.0.1:9"})
 
 
 _CHANGES: dict[str, tuple[Callable[[Table], object], Callable[[Table], bool]]] = {
