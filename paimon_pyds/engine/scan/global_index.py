@@ -223,11 +223,11 @@ class RowGroups:
         if field_id not in self._writes:
             self._writes[field_id] = self._writes_of(field_id)
         once, newest = self._writes[field_id]
-        return once if source is None else once | ((newest >= 0) & (newest <= source))
+        return once if source is None else once | (newest <= source)
 
     def _writes_of(self, field_id: int) -> tuple[Flags, Int64s]:
-        """Of each group whether one commit wrote all values of a column, and the newest commit that wrote any; -1 where
-        none did."""
+        """Of each group whether the commit that made the rows wrote all values of a column, so that no index is older,
+        and the newest commit that wrote any; -1 where none did."""
         entries = self._entries
         schema_ids, least, greatest = (
             to_numpy(entries.column(c)) for c in ("schema_id", "min_sequence_number", "max_sequence_number")
@@ -248,7 +248,9 @@ class RowGroups:
         np.maximum.at(newest, groups, greatest[wrote])
         once = np.ones(len(self), np.bool_)
         once[self.number_of[wrote & (least != greatest)]] = False
-        return once & (writers == 1), newest
+        made = np.full(len(self), np.iinfo(np.int64).max)
+        np.minimum.at(made, self.number_of, least)
+        return once & (writers == 1) & (newest == made), newest
 
 
 def index_of(entry: IndexEntry) -> GlobalIndex:

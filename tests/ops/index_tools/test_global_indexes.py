@@ -61,6 +61,20 @@ def test_columns_that_changed_after_the_last_commit(table: pp.Table) -> None:
     assert ids(table, "m = 3") == [row["id"] for row in rows(0, 100) if row["n"] == 3]
 
 
+def test_a_column_that_is_filled_after_its_index_was_built(table: pp.Table) -> None:
+    """Its values have one writer, as those that came with the rows have, but an index of NULLs may be older."""
+    table.alter(add_columns={"m": "INT"})
+    table.index.build_global("m")
+    assert len(ids(table, "m IS NULL")) == 100
+    table.update({"m": "id % 3"}, "id < 90")
+    for condition in ("m = 1", "m <> 1", "m IS NULL", "m > 0"):
+        assert ids(table, condition) == ids(table, condition, **OFF), condition
+    assert len(ids(table, "m = 1")) == 30
+    table.index.build_global("m", rebuild=True)
+    assert uses_index(table, "m = 1")
+    assert len(ids(table, "m = 1")) == 30
+
+
 def test_rows_without_an_index_get_one(table: pp.Table) -> None:
     built = table.index.build_global("n")
     assert (built.built, built.rows, built.snapshot_id) == (1, 100, 2)
