@@ -32,6 +32,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.table import Table
+from support import servers
 from support.side_by_side import PATIENT, append_side_by_side
 
 pytest.importorskip("pymetastore")
@@ -284,6 +285,21 @@ def test_signs_of_life_come_before_the_lock_is_removed(
     monkeypatch.setattr(lock_module, "_FIRST_SECONDS", 0.01)
     with MetastoreLock(client(catalog), ("shop", "t")).held():
         assert all(beaten.acquire(timeout=60) for _ in range(3))
+
+
+@pytest.mark.long
+def test_locks_of_the_dead_expire_and_those_of_the_living_do_not(tmp_path: Path) -> None:
+    with servers.hive_metastore({"hive.txn.timeout": "18s"}) as uri:
+        options = {"metastore": "hive", "uri": uri, "warehouse": str(tmp_path / "wh"), "lock.enabled": "true"}
+        catalog = Catalog.open({**options, "lock-check-max-sleep": "500 ms"})
+        catalog.create_database("shop")
+        table = catalog.create_table("shop.t", rows(1))
+        with MetastoreLock(client(catalog), ("shop", "t")).held() as holds:
+            time.sleep(30)
+            assert holds() and len(_locks(catalog)) == 1
+        MetastoreLock(client(catalog), ("shop", "t"))._acquire()  # nothing gives signs of life of it
+        table.append(rows(2))
+        assert table.count() == 2 and _locks(catalog) == []
 
 
 def _locks(catalog: Catalog) -> list[Any]:

@@ -3,6 +3,8 @@ import org.apache.hadoop.hive.metastore.HiveMetaStore;
 import org.apache.hadoop.hive.metastore.conf.MetastoreConf;
 import org.apache.hadoop.hive.metastore.security.HadoopThriftAuthBridge;
 import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
+import org.apache.hadoop.hive.metastore.txn.TxnStore;
+import org.apache.hadoop.hive.metastore.txn.TxnUtils;
 import org.apache.hadoop.security.UserGroupInformation;
 
 /** A Hive metastore with a database in memory: {@code PORT WAREHOUSE NAME=VALUE ...}, of more settings. */
@@ -25,6 +27,19 @@ public final class HiveMetastore {
         UserGroupInformation.setConfiguration(conf);
         TxnDbUtil.setConfValues(conf);
         TxnDbUtil.prepDb(conf); // the tables of locks
+        TxnStore locks = TxnUtils.getTxnStore(conf);
+        Thread keeper = new Thread(() -> { // Hive has one, which removes locks without signs of life
+            while (true) {
+                try {
+                    Thread.sleep(1000);
+                } catch (InterruptedException e) {
+                    return;
+                }
+                locks.performTimeOuts();
+            }
+        });
+        keeper.setDaemon(true);
+        keeper.start();
         HiveMetaStore.startMetaStore(Integer.parseInt(args[0]), HadoopThriftAuthBridge.getBridge(), conf);
     }
 }
