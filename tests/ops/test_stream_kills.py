@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from support.stream_world import KINDS, StreamWorld
 @pytest.mark.parametrize("kind", sampled(KINDS, 2))
 def test_each_row_is_there_once_whenever_a_stream_is_killed(tmp_path: Path, kind: str) -> None:
     world = StreamWorld(tmp_path / "t", kind, SEED)
-    for number in range(6):
+    for number in count():
         world.commit(number)
+        if number >= 5 and world.kills:  # moments are drawn, and may all come after the last call
+            break
     world.check()
-    assert world.kills
 
 
 @pytest.mark.long
