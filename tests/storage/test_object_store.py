@@ -362,8 +362,11 @@ def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
 
 @pytest.mark.parametrize(
     ("format_", "more"),
-    [("parquet", {}), ("orc", {"deletion-vectors.enabled": "true"}), ("avro", {"changelog-producer": "input"})],
-)
+    [
+        ("parquet", {}), ("orc", {"deletion-vectors.enabled": "true"}), ("avro", {"changelog-producer": "input"}),
+        ("row", {"data-file.thin-mode": "true"}),
+    ],
+)  # fmt: skip
 def test_a_writer_that_another_was_faster_than_numbers_its_rows_anew(
     server: Server, root: str, tmp_path: Path, format_: str, more: dict[str, str]
 ) -> None:

@@ -23,10 +23,12 @@ from paimon_pyds.base.sort.external import RowSorter, SortSpec
 from paimon_pyds.base.sort.keys import SortKeys
 from paimon_pyds.base.sort.spill import spill_codec
 from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.vectors import stored_fields
 from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
 from paimon_pyds.engine.cross_partition.placement import NewBuckets, Placement, Places
 from paimon_pyds.engine.scan.travel import snapshots_after
 from paimon_pyds.engine.write import TableWriter, WriteContext
+from paimon_pyds.engine.write.context import level_options, row_layout
 from paimon_pyds.engine.write.incoming import IncomingRows
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CommitConflictError, CommitError, SnapshotNotFoundError
@@ -237,12 +239,14 @@ def _written(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Columns of the rows that were written, and a number for the bucket that they went to."""
     options, numbers = places.schema.options, dict[PartitionBucket, int]()
+    own = TableOptions({**options, **level_options(TableOptions(options), 0)})
+    hints = ReadHints(options, columns=tuple(stored_fields(row_layout(places.schema, own).physical)))
     for bucket in (bucket for message in messages for bucket in message.buckets):
         number = numbers.setdefault(PartitionBucket(bucket.partition, bucket.bucket), len(numbers))
         for file in bucket.files:
             path = f"{bucket.directory}/{file.file_name}"
             found, size = formats.by_path(path), places.store.io.size(path)  # a try to commit may have renumbered rows
-            reader = found.open_reader(places.store.io, path, size, ReadCounters(), ReadHints(options))
+            reader = found.open_reader(places.store.io, path, size, ReadCounters(), hints)
             try:
                 for batch in reader.read(fields, RowSelection.ALL, _KEYS_AT_ONCE):
                     yield number, batch

@@ -148,7 +148,8 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
     fields = stored_fields(context.layout.physical)
     number = [field.name for field in fields].index(SEQUENCE_NUMBER)
     before = context.io.size(path)  # an earlier commit of the same message may have moved it already
-    reader = found.open_reader(context.io, path, before, ReadCounters(), ReadHints(context.raw_options))
+    hints = ReadHints(context.raw_options, columns=tuple(fields))
+    reader = found.open_reader(context.io, path, before, ReadCounters(), hints)
     try:
         shift = first - _least_number(reader, fields[number])
         if not shift:

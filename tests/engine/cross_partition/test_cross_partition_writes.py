@@ -112,9 +112,10 @@ def test_keys_are_looked_for_again_after_an_overwrite(tmp_path: Path, monkeypatc
     assert _found(table) == {7: (0, 0), 1: (1, 0)}
 
 
-def test_tasks_that_put_a_key_into_two_places_are_found_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_", ["parquet", "row"])
+def test_tasks_that_put_a_key_into_two_places_are_found_out(tmp_path: Path, format_: str) -> None:
     """Spark computes a part of the rows again when an executor is lost, and they may be others then."""
-    table = _table(tmp_path, **{"write-buffer-size": "1 b"})
+    table = _table(tmp_path, **{"write-buffer-size": "1 b", "file.format": format_})
     kinds = {"rowkind-column": "op"}
     column = pa.field("b", pa.int32())
 
