@@ -10,7 +10,7 @@ import re
 
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _IDENTITY = ("169.254.169.254", "metadata.google.internal", "169.254.170.2")
-"""Where clients ask for the identity of a machine in a cloud, when nothing else gives credentials."""
+"""Where clients look for the identity of a machine in a cloud, when nothing else gives credentials."""
 _CREDENTIALS = {
     "s3": "give s3.access-key and s3.secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a public bucket "
     "takes s3.anonymous=true",
@@ -32,7 +32,7 @@ def is_bucket_missing(text: str) -> bool:
 
 
 def lacks_credentials(text: str) -> bool:
-    """Whether a client had no credentials, and asked the cloud for the identity of this machine in vain."""
+    """Whether a client had no credentials, and the cloud gave it no identity of this machine."""
     return any(place in text for place in _IDENTITY)
 
 

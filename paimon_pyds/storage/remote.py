@@ -112,7 +112,7 @@ class RemoteFileIO:
 
     def check_server(self, path: str) -> None:
         """Raise UnsupportedError for a path of another store."""
-        if path.startswith(self._own):  # nearly all are: this is asked before each request
+        if path.startswith(self._own):  # nearly all do, and each request comes by here
             return
         scheme = scheme_of(path)
         if family(scheme) != family(scheme_of(self._root)):

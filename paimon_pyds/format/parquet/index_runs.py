@@ -23,7 +23,7 @@ _MOST = np.uint64(1 << 31)
 
 
 def indices_at(bodies: Octets, starts: Int64s, ends: Int64s, page: Int64s, local: Int64s) -> Int64s | None:
-    """The indices of rows, at least one, none of which is NULL. None where a page has too many runs, fewer values than
+    """The indices of rows, at least one, without NULL. None where a page has too many runs, fewer values than
     rows, or another form: that is for pyarrow to decide on.
 
     Args:
