@@ -79,6 +79,7 @@ FITTING: Sequence[tuple[str, Sequence[Any], Sequence[Any]]] = [
     ("CHAR(3)", ["abc", "de "], ["abc", "de "]),
     ("BYTES", [b"x", bytearray(b"y"), memoryview(b"z")], [b"x", b"y", b"z"]),
     ("BINARY(2)", [b"xy"], [b"xy"]),
+    ("BLOB", [b"x", bytearray(b"yz"), None, b""], [b"x", b"yz", None, b""]),
     ("VARBINARY(2)", [b"x", None], [b"x", None]),
     ("DATE", [dt.date(2026, 1, 31), dt.datetime(2026, 2, 1), np.datetime64("2026-02-02")],
      [dt.date(2026, 1, 31), dt.date(2026, 2, 1), dt.date(2026, 2, 2)]),
@@ -86,6 +87,7 @@ FITTING: Sequence[tuple[str, Sequence[Any], Sequence[Any]]] = [
     ("TIMESTAMP(6)", [NOON, dt.date(2026, 1, 31), np.datetime64("2026-01-31T12", "h")],
      [NOON, dt.datetime(2026, 1, 31), dt.datetime(2026, 1, 31, 12)]),
     ("TIMESTAMP(9)", [NOON], [NOON]),
+    ("TIMESTAMP(6) WITH LOCAL TIME ZONE", [INSTANT, INSTANT.astimezone(HOUR)], [INSTANT, INSTANT]),
     ("TIMESTAMP(3) WITH LOCAL TIME ZONE", [INSTANT, INSTANT.astimezone(HOUR), None], [INSTANT, INSTANT, None]),
     ("VARIANT", [{"a": [1, "x"]}, 5, None], [{"a": [1, "x"]}, 5, None]),
     ("ARRAY<INT>", [[1, None], (2,), np.array([3]), [], None], [[1, None], [2], [3], [], None]),
@@ -114,7 +116,8 @@ LOOSE: Sequence[tuple[str, Sequence[Any], Sequence[Any]]] = [
 
 
 def _stored(tmp_path: Path, type_: str, values: Sequence[Any], *, strict: bool = True) -> list[Any]:
-    evolves = {"data-evolution.enabled": "true", "row-tracking.enabled": "true"} if "VECTOR" in type_ else None
+    needs = type_.startswith(("BLOB", "VECTOR"))
+    evolves = {"data-evolution.enabled": "true", "row-tracking.enabled": "true"} if needs else None
     table = pp.Table.create(tmp_path / "t", {"id": "INT", "c": type_}, options=evolves)
     table.append([{"id": i, "c": value} for i, value in enumerate(values)], strict=strict)
     table.append({"id": range(1000, 1000 + len(values)), "c": list(values)}, strict=strict)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 import paimon_pyds as pp
+from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
 from paimon_pyds.ops.iceberg.publish import publish
-from support.effort import LONG, SEED
+from support.effort import LONG, SEED, sampled
+from support.faults_io import DOWN, FaultyIO
 from support.iceberg_reader import IcebergReader, texts
 from support.iceberg_world import COLUMNS, KINDS, OPTIONS, made, shown, some_rows, step
 from support.oracle import Oracle, requires_java_oracle
@@ -262,6 +266,48 @@ def test_an_error_of_publishing_is_a_warning_and_the_next_commit_catches_up(
 
 def _no_space(*_: object) -> str:
     raise OSError("no space")
+
+
+def test_a_killed_publication_leaves_an_older_state(tmp_path: Path, iceberg: IcebergReader) -> None:
+    table, draw = made(tmp_path, "append"), random.Random(2)
+    table.append(some_rows(table, draw))
+    old, path, saved = texts(table.to_arrow()), Path(table.path), tmp_path / "saved"
+    for _ in range(4):
+        table.append(some_rows(table, draw), options={"metadata.iceberg.storage": "disabled"})
+    new = texts(table.to_arrow())
+    shutil.copytree(path, saved)
+    publish(TableStore(counting := FaultyIO(), str(path)))
+    assert iceberg.rows(path) == new
+    seen = []
+    for at in sampled(range(len(counting.done)), 6):
+        shutil.rmtree(path)
+        shutil.copytree(saved, path)
+        METADATA_CACHE.clear()
+        with suppress(PaimonError):
+            publish(TableStore(FaultyIO(at, DOWN), str(path)))
+        seen.append(iceberg.rows(path))
+        again = pp.Table.open(path)
+        again.append(some_rows(again, draw))
+        assert iceberg.rows(path) == texts(again.to_arrow()), at
+        for file in (path / "metadata").iterdir():
+            os.utime(file, (1, 1))
+        again.maintenance.remove_orphan_files("1 day")
+        assert {file.name for file in (path / "metadata").glob("*.avro")} == referenced(again), at
+        assert iceberg.rows(path) == texts(again.to_arrow()), at
+    assert old in seen and all(rows in (old, new) for rows in seen)
+
+
+def test_a_commit_writes_what_it_changes(tmp_path: Path) -> None:
+    options = {"metadata.iceberg.compaction.min.file-num": "99", "metadata.iceberg.compaction.max.file-num": "99"}
+    table, draw = made(tmp_path, "append", **options), random.Random(3)
+    for number in range(6):
+        before = referenced(table) if number else set()
+        table.append(some_rows(table, draw))
+        new = referenced(table) - before
+        assert before <= referenced(table)
+        assert sorted(re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "*", name) for name in new) == [
+            "*-m1.avro", "snap-2-*.avro",
+        ]  # fmt: skip
 
 
 def test_a_table_without_the_option_is_published_once(tmp_path: Path, iceberg: IcebergReader) -> None:
