@@ -19,6 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 import paimon_pyds as pp
+from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
@@ -320,6 +321,26 @@ def test_a_table_without_the_option_is_published_once(tmp_path: Path, iceberg: I
             assert table.maintenance.publish_iceberg({"metadata.iceberg.manifest-compression": "zstd"}) == number
             assert iceberg.rows(table.path) == texts(table.to_arrow())
     assert len(newest(table)["snapshots"]) == 3
+    table.append(some_rows(table, draw))
+    assert main(["iceberg", table.path]) == 0
+    assert newest(table)["current-snapshot-id"] == 4
+
+
+@pytest.mark.parametrize(("delete", "versions"), [("true", [3, 4, 5]), ("false", [1, 2, 3, 4, 5])])
+def test_older_versions_and_names_of_older_readers(
+    tmp_path: Path, iceberg: IcebergReader, delete: str, versions: list[int]
+) -> None:
+    options = {"delete-after-commit.enabled": delete, "previous-versions-max": "2", "manifest-legacy-version": "true"}
+    table = made(tmp_path, "append", **{f"metadata.iceberg.{key}": value for key, value in options.items()})
+    for number in range(5):
+        table.append(some_rows(table, random.Random(number)))
+    folder = Path(table.path, "metadata")
+    names = sorted(path.name for path in folder.glob("v*.metadata.json"))
+    assert names == [f"v{number}.metadata.json" for number in versions]
+    metadata = json.loads((folder / "v5.metadata.json").read_text())
+    path = Path(metadata["snapshots"][-1]["manifest-list"])
+    assert all("added_data_files_count" in record for record in avro.decode(path.read_bytes(), str(path)))
+    assert iceberg.rows(table.path) == texts(table.to_arrow())
 
 
 def test_damaged_metadata_is_made_anew(tmp_path: Path, iceberg: IcebergReader) -> None:
