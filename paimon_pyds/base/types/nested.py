@@ -100,8 +100,10 @@ def with_members(array: pa.Array, target: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays([*members.values()], names=[*members], mask=mask)
     if t.is_map(target) and t.is_map(source):
         keys, items = array.keys, with_members(array.items, target.item_type)
-        entries = pa.StructArray.from_arrays([keys, items], names=["key", "value"])
-        return _with_children(array, pa.map_(keys.type, items.type), [entries])
+        made = pa.map_(keys.type, items.type)
+        # pyarrow goes by the fields of the entries when it writes Parquet: a key that might be NULL breaks its memory.
+        entries = pa.StructArray.from_arrays([keys, items], fields=[made.key_field, made.item_field])
+        return _with_children(array, made, [entries])
     if t.is_list(target) and _is_list(source):
         array = _as_list(array)
         values = with_members(array.values, target.value_type)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types.nested import with_members
 from paimon_pyds.errors import SchemaError
 
 INNER = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.string())])
@@ -78,3 +81,17 @@ def test_members_are_found_by_name_and_keep_their_meaning(tmp_path):
         table.append(pa.table({"id": pa.array([1], pa.int32()), "s": pa.array([{"a": "1", "b": "x"}])}))
     with pytest.raises(SchemaError, match=r"1099511627776 does not fit column 's\.a', which is INT .*, first in row 1"):
         table.append(pa.table({"id": pa.array([1], pa.int32()), "s": pa.array([{"a": 1 << 40, "b": "x"}])}))
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+def test_maps_whose_values_lack_a_member(tmp_path: Path, format: str) -> None:
+    """Keys are NOT NULL in the arrays that pyarrow gets, or it writes past its memory."""
+    columns = {"id": "INT", "m": "MAP<STRING, ROW<x INT, y INT>>"}
+    table = pp.Table.create(tmp_path / "t", columns, options={"file.format": format, "missing-columns": "null"})
+    given = pa.map_(pa.string(), pa.struct({"x": pa.int32()}))
+    maps = [None, None, [("k", None), ("l", {"x": 1})]]
+    array = with_members(pa.array(maps, given), table.arrow_schema.field("m").type)
+    assert not array.values.type.field("key").nullable
+    for number in range(20):
+        table.append(pa.table({"id": pa.array([number] * 3, pa.int32()), "m": pa.array(maps, given)}))
+    assert table.to_arrow()["m"].to_pylist() == [None, None, [("k", None), ("l", {"x": 1, "y": None})]] * 20
