@@ -282,7 +282,7 @@ def test_signs_of_life_come_before_the_lock_is_removed(
         return "30 ms" if request == "get_config_value" else call(self, request, *arguments, **more)
 
     monkeypatch.setattr(module.MetastoreClient, "call", seen)
-    monkeypatch.setattr(lock_module, "_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(lock_module, "FIRST_SECONDS", 0.01)
     with MetastoreLock(client(catalog), ("shop", "t")).held():
         assert all(beaten.acquire(timeout=60) for _ in range(3))
 

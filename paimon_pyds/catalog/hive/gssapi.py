@@ -27,11 +27,13 @@ from typing import Any
 from paimon_pyds.errors import UnsupportedError
 
 _LIBRARY = "libgssapi_krb5.so.2"
+_INITIATE = 1
+"""Credentials are wanted to open contexts, not to accept them."""
 _CONTINUE = 1
 _ERRORS = 0xFFFF0000
+"""Bits of a status: another token is needed; the bits of what failed."""
 _MUTUAL_IN_ORDER_SECRET = 0x02 | 0x04 | 0x08 | 0x10 | 0x20
 """What a context is wanted for: each side proves its identity; messages neither repeated nor read nor changed."""
-_INITIATE = 1
 
 
 class KerberosError(OSError):

@@ -25,7 +25,7 @@ from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, PaimonErr
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 
 _log = logging.getLogger("paimon_pyds.catalog")
-_BEAT_SECONDS, _FIRST_SECONDS = 60.0, 5.0
+_BEAT_SECONDS, FIRST_SECONDS = 60.0, 5.0
 """Between signs of life of a lock, and until the first: a metastore removes one after ``hive.txn.timeout`` without,
 which are 300 seconds by default."""
 _TIMEOUT = "hive.txn.timeout"
@@ -137,9 +137,9 @@ class MetastoreLock:
 
     def _keep(self, lock_id: int, ended: threading.Event) -> None:
         """Give signs of life until the lock is released, three in the time after which the metastore removes it."""
-        pause = _FIRST_SECONDS
+        pause = FIRST_SECONDS
         while not ended.wait(pause):
-            if pause == _FIRST_SECONDS:
+            if pause == FIRST_SECONDS:
                 pause = _BEAT_SECONDS
                 with suppress(PaimonError, OSError):
                     longest = self.client.call("get_config_value", _TIMEOUT, "300s")

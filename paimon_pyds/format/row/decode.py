@@ -187,7 +187,7 @@ class RowDecoder:
         buffers = [None, pa.py_buffer(np.ascontiguousarray(parts))]
         found = pa.Array.from_buffers(arrow_type(type_), len(at), buffers)
         most = Decimal(10) ** ((type_.precision or 0) - (type_.scale or 0))
-        if any(value is not None and abs(value) >= most for value in pc.min_max(found).as_py().values()):
+        if any(value is not None and not -most < value < most for value in pc.min_max(found).as_py().values()):
             raise CorruptFileError(f"a decimal has more digits than {type_}", path=self._path, field="decimal")
         return found, end
 

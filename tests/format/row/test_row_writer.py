@@ -95,6 +95,16 @@ def test_types_that_pypaimon_does_not_write(tmp_path: Path) -> None:
     assert table.scan("variant_get(v, '$.a', 'int') = 1", columns=["x", "e"]).to_arrow()["x"].to_pylist() == [1]
 
 
+@pytest.mark.parametrize("scale", [0, 10, 38])
+def test_decimals_of_all_digits(tmp_path: Path, scale: int) -> None:
+    """Also as keys, by which a reader finds out which columns a file has."""
+    types = {"id": f"DECIMAL(38, {scale}) NOT NULL", "v": "STRING"}
+    table = pp.Table.create(tmp_path / "t", types, primary_key="id", options=ROW | {"bucket": "1"})
+    values = [Decimal(f"{sign}{'9' * 38}e-{scale}") for sign in "+-"]
+    table.append({"id": values, "v": ["a", "b"]})
+    assert dict(zip(*table.to_arrow().to_pydict().values(), strict=True)) == dict(zip(values, "ab", strict=True))
+
+
 @pytest.mark.parametrize("keys", [["id"], ["p", "id"]])
 def test_tables_with_a_primary_key(keys: list[str], other: Pypaimon) -> None:
     """Java and pypaimon have the key once more in each row, whatever ``data-file.thin-mode`` says."""

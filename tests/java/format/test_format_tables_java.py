@@ -96,7 +96,7 @@ def test_lines_of_csv_are_read_as_java_reads_them_or_refused(oracle: Oracle, tmp
         "\r",
     ]
     calls, tables = [], []
-    for number in range(200 if LONG else 20):
+    for number in range(200 if LONG else 40):
         columns = rng.choice(["a STRING", "a STRING, b STRING", "a INT, b STRING, c BOOLEAN", "a DOUBLE, d DATE"])
         table = format_table(tmp_path / f"t{number}", columns, "csv")
         text = "\n".join(
