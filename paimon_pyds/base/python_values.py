@@ -1,8 +1,8 @@
 """Python's values as rows and columns; and those that Arrow changes when it infers the type of a column.
 
-It takes integers among dates and times for their numbers, and texts among bytes for bytes. It drops the time of day if
-the first value is a date, takes a time without a zone as UTC if other values have a zone, and drops zones of times of
-day, and nanoseconds of pandas.
+It takes numbers among dates and times for those that store them, and texts among bytes for bytes. It drops the time of
+day if the first value is a date, takes a time without a zone as UTC if other values have a zone, and drops zones of
+times of day, and nanoseconds of pandas.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, time
 from itertools import chain
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ def check_lossless(values: Iterable[Any], type_: pa.DataType) -> None:
     t = pa.types
     if not _may_change(type_):
         return
-    wrong, named = (str, "a text among bytes") if t.is_binary(type_) else (int, "a number among dates or times")
+    wrong, named = (str, "a text among bytes") if t.is_binary(type_) else (Real, "a number among dates or times")
     if not t.is_nested(type_) and any(isinstance(value, wrong) for value in values):
         raise LossyValueError(named)
     if t.is_struct(type_):

@@ -106,12 +106,12 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
     "orphans": (
         lambda t, seen: t.maintenance.remove_orphan_files("0 ms", progress=seen, dry_run=True),
         ["listing", "reading manifests"],
-        {"tasks": 5},
+        {"tasks": 6},
     ),
     "verify": (
         lambda t, seen: t.maintenance.verify(progress=seen),
         ["reading manifests", "checking files", "listing", "reading manifests"],
-        {"tasks": 5},
+        {"tasks": 6},
     ),
     "missing files": (
         lambda t, seen: t.maintenance.remove_unexisting_files(progress=seen, dry_run=True),
