@@ -22,17 +22,19 @@ import org.apache.paimon.types.DataTypes;
 
 /**
  * Tables (id INT, v STRING) of any catalog and store: {@code OPTIONS_FILE create|write|read TABLE ...}. The file has
- * {@code key=value} lines. {@code create TABLE KEYED}; {@code write TABLE FIRST ROWS COMMITS} appends as many rows in
- * each commit, counting on from FIRST; {@code read TABLE} prints id and v, with a tab between.
+ * {@code key=value} lines, those with {@code system.} for this JVM. {@code create TABLE KEYED};
+ * {@code write TABLE FIRST ROWS COMMITS} appends as many rows in each commit, counting on from FIRST;
+ * {@code read TABLE} prints id and v, with a tab between.
  */
 public final class CatalogOracle {
     public static void main(String[] args) throws Exception {
         Map<String, String> options = new HashMap<>();
+        Map<String, String> system = new HashMap<>();
         for (String line : Files.readAllLines(Paths.get(args[0]))) {
             int at = line.indexOf('=');
             options.put(line.substring(0, at), line.substring(at + 1));
             if (line.startsWith("system.")) {
-                System.setProperty(line.substring(7, at), line.substring(at + 1));
+                system.put(line.substring(7, at), line.substring(at + 1));
             }
         }
         for (String driver : new String[] {"org.sqlite.JDBC", "org.postgresql.Driver", "org.mariadb.jdbc.Driver"}) {
@@ -42,6 +44,7 @@ public final class CatalogOracle {
                 // not asked for
             }
         }
+        system.forEach(System::setProperty);
         try (Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(Options.fromMap(options)))) {
             Identifier name = Identifier.fromString(args[2]);
             if (args[1].equals("create")) {
@@ -51,6 +54,8 @@ public final class CatalogOracle {
             } else {
                 read(catalog.getTable(name));
             }
+        } finally { // other tests run in this JVM
+            system.keySet().forEach(System::clearProperty);
         }
     }
 
