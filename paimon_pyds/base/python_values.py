@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, time
 from itertools import chain
-from numbers import Real
+from numbers import Number
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ def check_lossless(values: Iterable[Any], type_: pa.DataType) -> None:
     t = pa.types
     if not _may_change(type_):
         return
-    wrong, named = (str, "a text among bytes") if t.is_binary(type_) else (Real, "a number among dates or times")
+    wrong, named = (str, "a text among bytes") if t.is_binary(type_) else (Number, "a number among dates or times")
     if not t.is_nested(type_) and any(isinstance(value, wrong) for value in values):
         raise LossyValueError(named)
     if t.is_struct(type_):

@@ -195,7 +195,7 @@ WRONG: dict[str, Sequence[tuple[Any, str, str]]] = {
     "BYTES": [("x", "'x'", "c"), (5, "5", "c")],
     "VARBINARY(1)": [(b"xy", "b'xy'", "c")],
     "DATE": [(NOON, repr(NOON), "c"), ("2026-01-31", "'2026-01-31'", "c"), (20260131, "20260131", "c"),
-             (1.5, "1.5", "c"), (np.int64(1), "1", "c")],
+             (1.5, "1.5", "c"), (np.int64(1), "1", "c"), (Decimal("1.5"), "1.5", "c")],
     "TIME(3)": [(dt.time(1, tzinfo=dt.UTC), "datetime.time(1, 0, tzinfo", "c"), ("01:02", "'01:02'", "c"),
                 (3, "3", "c"), (1.5, "1.5", "c"), (dt.time(1, 2, 3, 4), "01:02:03.000004", "c")],
     "TIMESTAMP(6)": [(INSTANT, repr(INSTANT)[:40], "c"), ("2026-01-31", "'2026-01-31'", "c"), (0, "0", "c"),
