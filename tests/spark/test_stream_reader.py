@@ -227,6 +227,18 @@ def test_a_consumer_does_not_grow_old_in_runs_without_news(table: pp.Table) -> N
     assert file.stat().st_mtime > 0
 
 
+@VERSIONS
+@pytest.mark.parametrize("change", [{"change_types": {"c": "BIGINT"}}, {"drop_columns": ["c"]}])
+def test_columns_that_change_between_load_and_start_end_a_stream(tmp_path: Path, old: bool, change: Any) -> None:
+    table = pp.Table.create(str(tmp_path / "t"), "id INT, c INT")
+    table.append({"id": [1], "c": [5]})
+    engine = Engine(readers(table.path), old=old)
+    table.alter(**change)
+    table.append({"id": [2]} if "drop_columns" in change else {"id": [2], "c": [2**40]})
+    with pytest.raises(pp.errors.SchemaError, match="column c"):
+        engine.run()
+
+
 def test_filter_columns_and_kinds(tmp_path: Path) -> None:
     table = pp.Table.create(
         str(tmp_path / "t"), "id INT, n INT, s STRING", primary_key="id", options={"changelog-producer": "input"}

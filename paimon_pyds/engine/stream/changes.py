@@ -341,10 +341,13 @@ class ChangeStream:
             yield Split.of(planned.spec, group), tuple(number_of[file] for file in group)
 
     def _first_snapshot(self, position: StreamPosition) -> Snapshot | None:
-        """The snapshot whose state the stream starts with; None where it is not there yet."""
-        if position.tag:
-            return self._store.tag(position.tag)
-        return self._history.first(position)
+        """The snapshot whose state the stream starts with; None where it is not there yet. Raises SchemaError: since
+        the columns were chosen, one was dropped or got another type."""
+        snapshot = self._store.tag(position.tag) if position.tag else self._history.first(position)
+        misfit = None if snapshot is None else self._columns.misfit(self._store, snapshot.schema_id)
+        if misfit is not None:
+            raise misfit
+        return snapshot
 
     # ------------------------------------------------------------------------------------ progress
 
