@@ -49,7 +49,7 @@ def test_an_address_of_azure_without_a_container() -> None:
 
 
 def test_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's identity is asked for at an address that takes no connections here."""
+    """The machine's identity is requested at an address that takes no connections here."""
     pytest.importorskip("obstore")
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1/169.254.169.254")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_SECRET_ACCESS_KEY"):

@@ -22,7 +22,7 @@ SEED = int(os.environ.get("PAIMON_PYDS_SEED") or (0 if os.environ.get("CI") else
 
 
 def examples(count: int) -> int:
-    """So many examples of hypothesis, and as many as tests have by default in long runs."""
+    """This number of examples of hypothesis; in long runs the default number of tests."""
     return settings().max_examples if LONG else count
 
 

@@ -49,6 +49,6 @@ def _value(rng: random.Random, type_: pa.DataType) -> Any:
 
 
 def random_rows(rng: random.Random, count: int) -> pa.Table:
-    """So many rows, numbered by ``id``."""
+    """Rows that are numbered by ``id``."""
     rows = [{f.name: _value(rng, f.type) for f in SCHEMA} | {"id": number} for number in range(count)]
     return pa.Table.from_pylist(rows, SCHEMA)

@@ -78,7 +78,7 @@ class SharedMapPlan:
 
     @property
     def is_full(self) -> bool:
-        """Whether the file has so many keys that further rows should be in another one."""
+        """Whether further rows should be in another file, as this one has too many keys."""
         return any(keys.size > FEW_KEY_BYTES for keys in self._columns.values())
 
     def new_key_bytes(self, rows: pa.RecordBatch) -> int:
