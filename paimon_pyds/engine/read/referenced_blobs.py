@@ -55,15 +55,16 @@ def with_bytes(
 
     for batch in batches:
         lengths = np.zeros(batch.num_rows, np.int64)
-        places: dict[int, list[FilePlace | None]] = {}
+        places: dict[int, tuple[list[FilePlace | None], Int64s]] = {}
         for number in numbers:
             values, bounds = _references(batch.column(number))
             found = values.to_pylist()
             if spec.fields[number].name in references.views:
                 known = _views().places(spec.io, references.root, [view for view in found if view is not None])
-                places[number] = located = [None if view is None else known[view] for view in found]
+                located = [None if view is None else known[view] for view in found]
             else:
-                places[number] = located = [place(value) for value in found]
+                located = [place(value) for value in found]
+            places[number] = located, bounds
             sizes_before = np.cumsum([0, *(0 if each is None else each.length for each in located)], dtype=np.int64)
             lengths += np.diff(sizes_before[bounds])
         ends, start = np.cumsum(lengths), 0
@@ -71,8 +72,7 @@ def with_bytes(
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + spec.batch_bytes, "right")))
             part = batch.slice(start, stop - start)
-            for number, located in places.items():
-                _, bounds = _references(batch.column(number))
+            for number, (located, bounds) in places.items():
                 values = array(_fetched(spec.io, located[bounds[start] : bounds[stop]]), pa.large_binary())
                 column = _with_values(part.column(number), values, bounds[start : stop + 1] - bounds[start])
                 part = part.set_column(number, part.schema.field(number), column)
@@ -109,7 +109,7 @@ def _fetched(io: FileIO, places: Sequence[FilePlace | None]) -> list[bytes | Non
     found: list[bytes | None] = [None if place is None else b"" for place in places]
     of_path: dict[str, list[int]] = {}
     for number, place in enumerate(places):
-        if place is not None and (_range(place)[1]):
+        if place is not None and _range(place)[1]:
             of_path.setdefault(place.path, []).append(number)
     for path, numbers in of_path.items():
         ranges = [_range(place) for place in (places[n] for n in numbers) if place is not None]
