@@ -30,6 +30,7 @@ from paimon_pyds.base.progress import followed, shown
 from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, arrow_schema, fields_named
 from paimon_pyds.base.zones import default_zone
+from paimon_pyds.engine.query import blob_views
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
@@ -158,6 +159,7 @@ class Scan(RowStream):
             between=between,
             read_optimized=read_optimized,
             zone=zone,
+            find_views=blob_views.places,
         )
         predicate = self._bound(where)
         order = None if top_n is None else self._checked_order(top_n)

@@ -6,7 +6,7 @@ and what reading it showed (`read.live_rows.FileTrace`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -463,16 +463,21 @@ class FilePlace(NamedTuple):
     length: int
 
 
+ViewFinder: TypeAlias = "Callable[[FileIO, str, Sequence[bytes]], Mapping[bytes, FilePlace | None]]"
+"""Finds the places of the BLOBs that views stand for: `engine.query.blob_views.places`."""
+
+
 class BlobReferences(NamedTuple):
     """Columns whose data files have references to BLOBs, and the table and the directories that may hold these.
 
-    ``views``: those that have views of rows of other tables.
+    ``views``: those that have views of rows of other tables. ``find_views``: see `ScanRequest`.
     """
 
     columns: frozenset[str]
     root: str
     external: tuple[str, ...]
     views: frozenset[str] = frozenset()
+    find_views: ViewFinder | None = None
 
 
 @dataclass(frozen=True, slots=True)

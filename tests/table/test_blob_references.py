@@ -252,6 +252,35 @@ def test_descriptors_in_tables_with_a_primary_key(tmp_path: Path) -> None:
     assert other.to_arrow()["b"].to_pylist() == [b"\4\5\6"]
 
 
+def test_rows_by_their_keys_have_bytes(tmp_path: Path) -> None:
+    options = {"bucket": "1", "blob.target-file-size": "8 b"}
+    table = pp.Table.create(tmp_path / "t", "id INT NOT NULL, b BLOB", primary_key="id", options=options)
+    table.append([{"id": i, "b": bytes([i]) * i if i else None} for i in range(20)])
+    next((tmp_path / "t").rglob("*-0.managed.blob")).unlink()  # of a row that nobody wants
+    table.append([{"id": 3, "b": b"new"}])
+    assert table.lookup([7, 3, 0, 99]).to_pylist() == [
+        {"id": 7, "b": bytes([7]) * 7}, {"id": 3, "b": b"new"}, {"id": 0, "b": None},
+    ]  # fmt: skip
+    assert table.lookup([9], columns=["b"]).to_pylist() == [{"b": bytes([9]) * 9}]
+    assert table.lookup([9], columns=["b"], options=AS_DESCRIPTORS)["b"][0].as_py()[1:9] == b"CSEDBOLB"
+
+
+def test_rows_that_wait_for_their_buckets_have_bytes(tmp_path: Path) -> None:
+    path, options = tmp_path / "t", {"bucket": "-2", "blob-descriptor-field": "b"}
+    table = pp.Table.create(path, "id INT NOT NULL, b BLOB", primary_key="id", options=options)
+    (path / "pictures").write_bytes(bytes(range(256)))
+    table.append([{"id": i, "b": place(table, i, 2)} for i in (1, 2)])
+    table.compact(full=True)
+    waiting = {"postpone.batch-write-fixed-bucket": "false"}
+    table.append([{"id": i, "b": place(table, 9 * i, 2)} for i in (2, 3)], options=waiting)
+    merged = {"postpone.merge-on-read": "true"}
+    wanted = [{"id": i, "b": bytes([at, at + 1])} for i, at in ((1, 1), (2, 18), (3, 27))]
+    assert table.scan(options=merged).to_arrow().to_pylist() == wanted
+    assert table.lookup([1, 2, 3], options=merged).to_pylist() == wanted
+    stored = table.scan("id = 2", columns=["b"], options=merged | AS_DESCRIPTORS).to_arrow()["b"].to_pylist()
+    assert stored == [place(table, 18, 2)]
+
+
 @pytest.mark.parametrize("keyed", [False, True])
 def test_views_of_another_table(keyed: bool, tmp_path: Path) -> None:
     first = pp.Table.create(tmp_path / "w" / "a.db" / "up", "id INT, pic BLOB, own BLOB", options=OPTIONS)
@@ -281,6 +310,7 @@ def test_views_of_another_table(keyed: bool, tmp_path: Path) -> None:
         table.append([{"id": 1, "v": b"bytes", "n": 0}])
     for wrong, error in (
         (view(0), CorruptFileError), (view(99), CorruptFileError), (view(1, 77), UnknownColumnError),
+        (view(1, 0), CorruptFileError),
         (view(1, 1, "b.t"), UnsupportedError), (view(1, 1, "a.none"), NotFoundError),
         (view(1, 1, "../a.up"), UnsupportedError), (view(1, 2, "a.up$files"), UnsupportedError),
     ):  # fmt: skip

@@ -5,21 +5,24 @@ Source: Paimon documentation, multimodal-table/blob; Java: class BlobViewLookup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import array
 from paimon_pyds.base.options import TableOptions, holds_views
+from paimon_pyds.base.types import Kind
 from paimon_pyds.engine.read import read_splits
 from paimon_pyds.engine.scan.plan import plan_scan
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.errors import CorruptFileError, UnknownColumnError, UnsupportedError
 from paimon_pyds.format.blob.references import BlobView, decode_descriptor, decode_view
+from paimon_pyds.keys.merge.key_set import one_of
 from paimon_pyds.metadata.paths import MAIN_BRANCH, file_paths, named_file
-from paimon_pyds.metadata.row_ids import ROW_ID, condition_fields
-from paimon_pyds.metadata.split import FilePlace
+from paimon_pyds.metadata.row_ids import ROW_ID
+from paimon_pyds.metadata.split import METADATA_FIELDS, FilePlace
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.sql.predicate.bind import bind
-from paimon_pyds.sql.predicate.normal_form import parse_filter
 from paimon_pyds.storage import FileIO, check_range
 
 
@@ -32,7 +35,7 @@ def places(io: FileIO, root: str, views: Sequence[bytes]) -> dict[bytes, FilePla
         views: their bytes.
 
     Raises:
-        CorruptFileError: a value is no view, or its row is gone.
+        CorruptFileError: a value is no view, its row is gone, or its column is no BLOB.
         UnknownColumnError: the other table has no such column.
         UnsupportedError: the other table can't be found, or its column has views itself.
         StorageError: it can't be read.
@@ -66,18 +69,19 @@ def _opened(io: FileIO, root: str, name: str) -> TableStore:
     return TableStore(io, f"{warehouse}/{database}.db/{table}", branch.removeprefix("branch_") or MAIN_BRANCH)
 
 
-def _places_of(store: TableStore, field_id: int, row_ids: Iterable[int]) -> dict[int, FilePlace | None]:
+def _places_of(store: TableStore, field_id: int, row_ids: Sequence[int]) -> dict[int, FilePlace | None]:
     schema = store.latest_schema()
     field = next((field for field in schema.fields if field.id == field_id), None)
     if field is None:
         raise UnknownColumnError(f"a view names column {field_id}, which the table has not", path=store.root)
+    if field.type.kind is not Kind.BLOB:
+        raise CorruptFileError(f"a view names column {field.name}, which is of type {field.type}", path=store.root)
     if holds_views(field, schema.options):
         raise UnsupportedError(f"column {field.name} has views itself", path=store.root, feature="blob")
     options = TableOptions({**schema.options, "blob-as-descriptor": "true"})
-    condition = parse_filter(f"{ROW_ID} IN ({', '.join(map(str, sorted(set(row_ids))))})")
     state = TableState(store.latest_snapshot(), schema)
-    predicate = bind(condition, condition_fields(schema.fields, options))
-    plan = plan_scan(store, ScanRequest(state, predicate, (field,), options, metadata_columns=(ROW_ID,)))
+    rows = one_of(METADATA_FIELDS[ROW_ID], array(row_ids, pa.int64()))
+    plan = plan_scan(store, ScanRequest(state, rows, (field,), options, metadata_columns=(ROW_ID,)))
     outside = file_paths(store, schema.options, outside=True).external_roots
     found: dict[int, FilePlace | None] = {}
     for batch in read_splits(plan.spec, plan.files):

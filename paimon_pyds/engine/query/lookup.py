@@ -26,6 +26,7 @@ from paimon_pyds.engine.read import FileTrace, read_split, with_filter
 from paimon_pyds.engine.read.candidate_keys import read_wanted
 from paimon_pyds.engine.read.merged_files import read_merged
 from paimon_pyds.engine.read.small_files import is_small
+from paimon_pyds.engine.read.split_read import with_blobs
 from paimon_pyds.engine.scan.prune import bucket_key_fields, hashes_alike
 from paimon_pyds.engine.write.conform import Conformer
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError
@@ -185,10 +186,10 @@ def rows_with_keys(
     missing = tuple(field for field in keys.fields if field not in columns)
     filtered = tuple(field for field in spec.filter_fields if field not in (*columns, *missing))
     spec = replace(with_filter(spec, Const.TRUE), fields=(*columns, *missing, *filtered), filter_fields=())
-    reads = _reads(spec, keys, files)
+    reads = _reads(replace(spec, references=None), keys, files)  # BLOBs are fetched of the rows that are found
     threads, eager = threads or os.cpu_count() or 1, keys.rows.num_rows >= _MANY_KEYS
-    batches = list(in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of, eager=eager))
-    return pa.Table.from_batches(batches, result_schema(spec))
+    found = in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of, eager=eager)
+    return pa.Table.from_batches(list(with_blobs(spec, found)), result_schema(spec))
 
 
 def _reads(

@@ -15,7 +15,7 @@ from paimon_pyds.base.text import whole_number
 from paimon_pyds.engine.read.waiting_rows import WaitingRows
 from paimon_pyds.engine.scan.plan import plan_scan
 from paimon_pyds.engine.scan.planned_files import planned_files
-from paimon_pyds.engine.scan.request import ScanRequest
+from paimon_pyds.engine.scan.request import ScanRequest, blob_references
 from paimon_pyds.engine.scan.result import PruneStep, ScanPlan
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
@@ -57,7 +57,9 @@ def merged_partitions(store: TableStore, request: ScanRequest) -> MergedPartitio
     partitions = frozenset(waiting["partition"].unique().to_pylist())
     before = merge_filter(request.predicate, merge_keys(schema)).before
     fields = (*schema.fields, KEY_VALUE_FIELDS[1])
-    own = replace(request, predicate=before, fields=fields, metadata_columns=(), limit=None, top_n=None)
+    own = replace(
+        request, predicate=before, fields=fields, metadata_columns=(), limit=None, top_n=None, stored_blobs=True
+    )
     plan = plan_scan(store, replace(own, partitions=partitions))
     in_buckets: dict[bytes, list[PlannedFile]] = {}
     for file in plan.files:
@@ -72,6 +74,7 @@ def merged_partitions(store: TableStore, request: ScanRequest) -> MergedPartitio
             waiting=Split.of(spec, files),
             fields=request.fields,
             predicate=request.predicate,
+            references=blob_references(store, request),
         )
         for partition, files in _in_order(store, request, waiting).items()
     ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +58,8 @@ def with_bytes(
             values, bounds = _references(batch.column(number))
             found = values.to_pylist()
             if spec.fields[number].name in references.views:
-                known = _views().places(spec.io, references.root, [view for view in found if view is not None])
+                assert references.find_views is not None, "the request of this plan does not say how views are found"
+                known = references.find_views(spec.io, references.root, [view for view in found if view is not None])
                 located = [None if view is None else known[view] for view in found]
             else:
                 located = [place(value) for value in found]
@@ -78,10 +77,6 @@ def with_bytes(
                 part = part.set_column(number, part.schema.field(number), column)
             yield part
             start = stop
-
-
-def _views() -> Any:
-    return import_module("paimon_pyds.engine.query.blob_views")  # by its name: it plans and reads another table
 
 
 def _references(column: pa.Array) -> tuple[pa.Array, Int64s]:

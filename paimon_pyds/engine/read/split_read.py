@@ -82,12 +82,7 @@ class _Section:
 
     def rows(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The surviving rows."""
-        rows = self._stored(batch_rows, limit)
-        if self.spec.references is None:
-            return rows
-        from paimon_pyds.engine.read.referenced_blobs import with_bytes  # few tables have such
-
-        return with_bytes(self.spec, self.spec.references, rows)
+        return with_blobs(self.spec, self._stored(batch_rows, limit))
 
     def _stored(self, batch_rows: int, limit: int | None) -> Iterator[pa.RecordBatch]:
         if self.live is not None:
@@ -105,6 +100,15 @@ class _Section:
         if len(self.files) > 1:
             return read_small_files(self.spec, self.files, self.traces, batch_rows)
         return read_file(self.spec, self.files[0], batch_rows=batch_rows, trace=self.traces[0], limit=limit)
+
+
+def with_blobs(spec: ReadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of a plan as data files have them, with the BLOBs in place of references to them: see `with_bytes`."""
+    if spec.references is None:
+        return batches
+    from paimon_pyds.engine.read.referenced_blobs import with_bytes  # few tables have such
+
+    return with_bytes(spec, spec.references, batches)
 
 
 class _Part(NamedTuple):

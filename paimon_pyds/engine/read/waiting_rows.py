@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +24,13 @@ from paimon_pyds.base.sort.spill import spill_codec
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.engine.read.live_rows import FileTrace
-from paimon_pyds.engine.read.split_read import read_split, read_splits
+from paimon_pyds.engine.read.split_read import read_split, read_splits, with_blobs
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, with_key_columns, without_deletes
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.windows import SortedBatches, windows
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.split import BlobReferences, PlannedFile, ReadSpec, Split
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 
@@ -48,6 +49,7 @@ class WaitingRows:
         waiting: reads the rows that wait, the oldest first: the same columns.
         fields: the columns to return.
         predicate: which rows to return.
+        references: of which columns BLOBs are fetched.
     """
 
     schema: TableSchema
@@ -56,6 +58,7 @@ class WaitingRows:
     waiting: Split
     fields: tuple[DataField, ...]
     predicate: Predicate
+    references: BlobReferences | None = None
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
@@ -73,6 +76,10 @@ class WaitingRows:
         `RowSorter` do."""
         if limit is not None:
             batch_rows = min(batch_rows, max(limit, 1))
+        spec = replace(self.spec, fields=self.fields, references=self.references)
+        yield from with_blobs(spec, self._stored(batch_rows, on_file))
+
+    def _stored(self, batch_rows: int, on_file: Callable[[FileTrace], None] | None) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(self.fields)
         for rows in self._merged(on_file):
             kept = without_deletes(rows)

@@ -13,7 +13,7 @@ from paimon_pyds.engine.scan.travel import Incremental, TableState
 from paimon_pyds.format import has_kind
 from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.row_ids import condition_fields
-from paimon_pyds.metadata.split import BlobReferences
+from paimon_pyds.metadata.split import BlobReferences, ViewFinder
 from paimon_pyds.sql.predicate.tree import Predicate, root_columns
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class ScanRequest:
         chain: merge each partition from those before it, some of which are in another branch: see `plan_chain`.
         explain: note which step left out which file, and what indexes said.
         stored_blobs: references to BLOBs stay what data files have, as these are written again.
+        find_views: finds the BLOBs that views stand for, which takes a scan of another table.
     """
 
     state: TableState
@@ -55,6 +56,7 @@ class ScanRequest:
     chain: Chain | None = None
     explain: bool = False
     stored_blobs: bool = False
+    find_views: ViewFinder | None = None
 
     @property
     def filter_fields(self) -> tuple[DataField, ...]:
@@ -93,7 +95,7 @@ def blob_references(store: TableStore, request: ScanRequest) -> BlobReferences |
     if not names:
         return None
     outside = file_paths(store, schema.options, outside=True).external_roots
-    return BlobReferences(frozenset(names), store.root, tuple(outside), views)
+    return BlobReferences(frozenset(names), store.root, tuple(outside), views, request.find_views)
 
 
 def nulls_of_blobs(fields: Sequence[DataField], schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:

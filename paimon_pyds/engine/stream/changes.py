@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.engine.query import blob_views
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import pack, pack_sections
 from paimon_pyds.engine.scan.travel import TableState
@@ -96,6 +97,7 @@ class ChangeStream:
             options=self.options.all,
             waiting=not self._changelog and self._option("bucket") == POSTPONE_BUCKET,
             zone=self.options.zone,
+            find_views=blob_views.places,
         )
         self._overwrites = self._option(
             "streaming-read-overwrite" if self.schema.primary_keys else "streaming-read-append-overwrite"

@@ -27,6 +27,7 @@ from paimon_pyds.base.sort.keys import SortKeys
 from paimon_pyds.base.sort.spill import spill_codec
 from paimon_pyds.base.types import AtomicType, DataField, Kind
 from paimon_pyds.base.zones import default_zone
+from paimon_pyds.engine.query import blob_views
 from paimon_pyds.engine.read import read_splits
 from paimon_pyds.engine.read.live_rows import deleted_rows
 from paimon_pyds.engine.scan.plan import plan_scan
@@ -98,6 +99,7 @@ class States:
             options=self.options,
             between=Difference(start, end, exact=True),
             zone=default_zone(),
+            find_views=blob_views.places,
         )
         found = plan_scan(self.store, request)
         return found.spec, found.files
