@@ -182,7 +182,7 @@ class Scan(RowStream):
                 f"{what} can't be read where partitions come from two branches",
                 path=self.root,
                 hint=f"read one branch alone: options={ALONE}",
-                feature="branches-of-partitions",
+                feature="branches-of-partitions" if chain is None else "chain-tables",
             )
         scans, request = [], self.request
         for name in chain or ([] if named is None else [named.name]):
@@ -444,7 +444,7 @@ class Scan(RowStream):
                 path=self.root,
                 hint=f"scan this branch alone with options={ALONE}, and "
                 f"{self._beside.scans[0]._store.branch!r} by its name",
-                feature="branches-of-partitions",
+                feature="branches-of-partitions" if len(self._beside.scans) == 1 else "chain-tables",
             )
 
     def _warn_of_vectors(self) -> None:

@@ -22,6 +22,7 @@ from support.clustered import edit_newest_entry
 
 COLUMNS = "id INT NOT NULL, v INT"
 ROW = [{"id": 1, "v": 2}]
+BLOB_ROW = [{"id": 1, "b": b"x"}]
 EVOLUTION_ON = {"row_tracking__enabled": "true", "data_evolution__enabled": "true"}
 EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
@@ -83,6 +84,19 @@ def _vector_added(path: Path) -> pp.Table:
     return table
 
 
+def _blob(path: Path) -> pp.Table:
+    table = pp.Table.create(path / "t", "id INT NOT NULL, b BLOB", primary_key="id", options={"bucket": "1"})
+    table.append(BLOB_ROW)
+    return table
+
+
+def _vectors_apart(path: Path) -> pp.Table:
+    table = pp.Table.create(path / "t", "id INT, v VECTOR<INT, 1>", options=EVOLUTION)
+    table.append([{"id": 1, "v": [1]}])
+    table.alter({"vector.file.format": "parquet"})
+    return pp.Table.open(table.path)
+
+
 def _retyped(path: Path) -> pp.Table:
     table = _made()(path)
     file = path / "t" / "schema" / "schema-0"
@@ -93,6 +107,10 @@ def _retyped(path: Path) -> pp.Table:
 
 def _summed_chain(path: Path) -> pp.Table:
     return chain_table(path / "t", {"merge-engine": "aggregation"}, lambda _: None)
+
+
+def _chain(path: Path) -> pp.Table:
+    return chain_table(path / "t", {}, lambda _: None)
 
 
 def _two_branches(path: Path) -> pp.Table:
@@ -136,6 +154,9 @@ CASES = [
     Case("branches-of-partitions", "read", _two_branches, lambda t: t.scan(options={"incremental-between": "0,1"})
          .to_arrow(), "read one branch alone"),
     Case("chain-tables", "read", _summed_chain, _read, "what works: deduplicate"),
+    *(Case("chain-tables", "read", _chain, run, hint) for run, hint in (
+        (lambda t: t.scan(options={"incremental-between": "0,1"}).to_arrow(), "read one branch alone"),
+        (lambda t: next(iter(t.follow())), "what works: false"))),
     Case("chain-tables", "write", _set(chain_table__enabled="true"), _append, "what works: false"),
     Case("upsert-key", "write", _set(upsert_key="id"), _append, "merge"),
     Case("data-evolution", "read", _updated, lambda t: t.scan(options={"incremental-between": "1,3"}).to_arrow(),
@@ -171,8 +192,14 @@ CASES = [
         path, "id INT, v VARIANT", options={"file.format": "orc"}), "file.format=parquet"),
     Case("blob", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT NOT NULL, b BLOB", primary_key="id", options={"changelog-producer": "input"}), "no changelog"),
+    *(Case("blob", "write", lambda path: path / "t", lambda path, column=column, bucket=bucket: pp.Table.create(
+        path, f"id INT NOT NULL, b {column}", primary_key="id", options={"bucket": bucket}), "merge-engine deduplicate")
+      for column, bucket in (("ARRAY<BLOB>", "1"), ("MAP<INT, BLOB>", "1"), ("BLOB", "-2"))),
+    Case("blob", "write", _blob, lambda t: t.update({"b": "CAST('x' AS BINARY)"}), "append whole rows"),
+    Case("blob", "write", _blob, lambda t: t.append(BLOB_ROW, options={"file.format": "row"}), "file.format=parquet"),
     Case("vector", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v VECTOR<INT, 1>", options=EVOLUTION | {"vector.file.format": "lance"}), "choose parquet"),
+    Case("vector", "write", _vectors_apart, lambda t: t.update({"v": "array(2)"}), "full=True"),
     Case("vector", "write", _vector_added, lambda t: t.update({"v": "array(2)"}), "full=True"),
     Case("unknown-types", "read", _retyped, _read, "read the other columns"),
     Case("unknown-types", "write", _retyped, _append, "Java Paimon"),

@@ -14,6 +14,7 @@ from paimon_pyds.base.progress import count
 from paimon_pyds.engine.write.blob_files import BlobColumnWriter, values_of
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.engine.write.key_writer import KeyBucketWriter
+from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.format.blob import codec
 from paimon_pyds.format.blob.references import (
     MANAGED_SUFFIX,
@@ -37,9 +38,15 @@ class ManagedBlobsWriter:
         managed = () if context.existing_rows else context.managed_blobs
         self._packs = {field.name: _PackWriter(context, bucket.directory, field) for field in managed}
         self._names, self._views = sorted(context.layout.references), context.layout.views
+        self._stored = {field.name for field in context.managed_blobs}.difference(self._packs)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `BucketWriter`. Raises SchemaError: something else than a descriptor, where these are written."""
+        """See `BucketWriter`.
+
+        Raises:
+            SchemaError: something else than a descriptor, where these are written.
+            UnsupportedError: the same, of rows that were in the table before, where packs have the values.
+        """
         retract = is_retract(batch.column(VALUE_KIND))
         for name in self._names:
             column = batch.column(name)
@@ -49,8 +56,20 @@ class ManagedBlobsWriter:
                 place = batch.schema.get_field_index(name)
                 batch = batch.set_column(place, batch.schema.field(place), self._packs[name].descriptors(column))
             else:
-                check_references(name, column, views=name in self._views)
+                self._check(name, column)
         self._rows.write(batch)
+
+    def _check(self, name: str, column: pa.Array) -> None:
+        try:
+            check_references(name, column, views=name in self._views)
+        except SchemaError as error:
+            if name not in self._stored:
+                raise
+            raise UnsupportedError(
+                f"column {name!r}: BLOBs of tables with a primary key get new values by append alone",
+                hint="append whole rows: they replace those with the same keys",
+                feature="blob",
+            ) from error
 
     @property
     def held_bytes(self) -> int:
