@@ -22,7 +22,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import ReadCounters
 from paimon_pyds.format.parquet import source
 from paimon_pyds.format.parquet.footer import Chunk, Footer, Leaf, read_footer
-from paimon_pyds.format.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index
+from paimon_pyds.format.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_indexes
 from paimon_pyds.format.parquet.page_picks import PagePick, choose
 from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
 from paimon_pyds.storage import forget, open_file_io
@@ -183,7 +183,7 @@ def test_offset_index_round_trip(pages: list[tuple[int, int, int]]) -> None:
     sizes = np.array([p[1] for p in pages], np.int64)
     offsets = np.cumsum([p[0] for p in pages], dtype=np.int64) + np.cumsum(sizes)
     rows = np.cumsum([0, *[p[2] for p in pages]], dtype=np.int64)[: len(pages)]
-    data = encode_offset_index(offsets, sizes, rows)
+    data = encode_offset_indexes([(offsets, sizes, rows)])[0]
     plain = [
         {1: (I64, int(o)), 2: (I32, int(s)), 3: (I64, int(r))} for o, s, r in zip(offsets, sizes, rows, strict=True)
     ]
@@ -214,7 +214,7 @@ def test_offset_index_that_lies(path: Path) -> None:
     assert chunk.offset_index is not None
     rows = footer.groups[0][1]
     [(offsets, sizes, first)] = decode_locations([io.read_range(str(path), *chunk.offset_index)])
-    good = encode_offset_index(offsets, sizes, first)
+    good = encode_offset_indexes([(offsets, sizes, first)])[0]
     decode_offset_indexes([good], [chunk], [rows])
     back = first[::-1].copy()
     for bad in [
@@ -226,11 +226,11 @@ def test_offset_index_that_lies(path: Path) -> None:
         (offsets[::-1].copy(), sizes, first),
     ]:
         with pytest.raises(CorruptFileError):
-            decode_offset_indexes([good, encode_offset_index(*bad)], [chunk, chunk], [rows, rows])
+            decode_offset_indexes([good, encode_offset_indexes([bad])[0]], [chunk, chunk], [rows, rows])
     with pytest.raises(CorruptFileError):
         decode_offset_indexes([good], [chunk], [int(first[-1])])
     with pytest.raises(CorruptFileError):
-        decode_offset_indexes([encode_offset_index(offsets[:0], sizes[:0], first[:0])], [chunk], [rows])
+        decode_offset_indexes([encode_offset_indexes([(offsets[:0], sizes[:0], first[:0])])[0]], [chunk], [rows])
 
 
 def test_wrong_page_bounds_are_told_from_the_page_headers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.format import ReadCounters, by_name
 from paimon_pyds.format.parquet import writer
-from paimon_pyds.format.parquet.settings import WriterOptions, choose_encodings
+from paimon_pyds.format.parquet.encodings import choose_encodings
+from paimon_pyds.format.parquet.settings import WriterOptions
 from paimon_pyds.format.parquet.source import ParquetSource
 from paimon_pyds.format.parquet.thrift import decode_struct
 from paimon_pyds.storage import open_file_io

@@ -13,11 +13,12 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Flags, Int64s, Octets, scalar, unaligned_words
+from paimon_pyds.base.arrays import Flags, Int64s, Octets, join_binary, scalar, unaligned_words
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.varints import LONGER, unsigned_varints, unzigzag, write_varint, zigzag_decoded
+from paimon_pyds.base.varints import LONGER, unsigned_varints, unzigzag, zigzag_decoded
+from paimon_pyds.base.varints import varint as varint_of
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format.avro.encode import join, varints
+from paimon_pyds.format.avro.encode import varints
 from paimon_pyds.format.parquet.footer import Chunk, require
 from paimon_pyds.format.parquet.thrift import (
     BINARY,
@@ -126,19 +127,24 @@ def decode_locations(data: Sequence[bytes]) -> list[_Columns]:
     return found
 
 
-def encode_offset_index(offsets: Int64s, sizes: Int64s, first_rows: Int64s) -> bytes:
-    """The OffsetIndex of these pages; ``first_rows`` has one number per page."""
-    count = len(offsets)
-    head = bytearray(b"\x19")
-    if count < 15:
-        head.append(count << 4 | STRUCT)
-    else:
-        head.append(0xF0 | STRUCT)
-        write_varint(head, count)
-    numbers = zip(_HEADS, (offsets, sizes, first_rows), strict=True)
+def encode_offset_indexes(locations: Sequence[_Columns]) -> list[bytes]:
+    """The OffsetIndexes of pages with these offsets, sizes and first rows."""
+    if not locations:
+        return []
+    numbers = zip(_HEADS, map(np.concatenate, zip(*locations, strict=True)), strict=True)
     fields = [part for head, values in numbers for part in (scalar(bytes([head]), pa.binary()), varints(values))]
-    locations = join([*fields, scalar(b"\0", pa.binary())])
-    return b"".join([head, *locations.to_pylist(), b"\0"])
+    body, bounds = join_binary(*fields, scalar(b"\0", pa.binary()))
+    counts = [len(offsets) for offsets, _, _ in locations]
+    edges = bounds[np.append(0, np.cumsum(counts))].tolist()
+    return [
+        _head_of_list(count) + body[start:stop] + b"\0"
+        for count, (start, stop) in zip(counts, pairwise(edges), strict=True)
+    ]
+
+
+def _head_of_list(count: int) -> bytes:
+    """What stands before the locations of so many pages."""
+    return bytes([0x19, count << 4 | STRUCT]) if count < 15 else bytes([0x19, 0xF0 | STRUCT]) + varint_of(count)
 
 
 def _locations_at_once(data: Sequence[bytes]) -> list[_Columns] | None:

@@ -15,13 +15,11 @@ a sixth of the time of a read that has to look into every page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import one_array, pc, to_numpy
 from paimon_pyds.base.options.option import Kind as ValueKind
 from paimon_pyds.base.options.option import parse_value
 from paimon_pyds.base.records import dataclass
@@ -31,6 +29,7 @@ from paimon_pyds.base.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.base.types.nested_ids import element_id, key_id
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.format.parquet.conversion import INT96_BYTES
+from paimon_pyds.format.parquet.encodings import Encodings, choose_encodings, leaf_paths
 
 PAGE_ROWS = 6_144
 """A page's most rows. On 10 million rows of four columns, pages of 4,096 rows took 12 % longer to scan than pages of
@@ -55,24 +54,9 @@ _UNREADABLE_ELEMENTS = NESTED_KINDS | TIMESTAMP_KINDS | {Kind.DECIMAL}
 """Kinds of elements of MULTISETs that Java 1.4.2 writes, but fails to read."""
 _DICTIONARY_LIMIT = 128 << 10
 """Bytes at which a growing dictionary is given up for plain pages."""
-_DICTIONARY_BYTES = 64 << 10
-_SAMPLE_RUNS = 4
-_SAMPLE_ROWS = 32_768
-_LEAST_SAMPLE_ROWS = 1_024
-_SAMPLE_VALUES = 4 << 20
-"""Values of the rows that encodings are chosen on, in all columns together: more would take as long as encoding."""
-_LEAST_REPETITION = 4
-_LONG_DIGITS = 18
-_NUMBERS = {32: pa.int32(), 64: pa.int64()}
-_AS_IN_ARROW = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64()})
-_SAMPLE_BYTES = 128 << 10
 FEW_ROWS = 64
 FEW_BYTES = 4 << 10
 """A file of no more rows and bytes, as Arrow has them, takes one block of a disk however it is encoded."""
-_VALUES_AT_ONCE = 1 << 16
-"""Values of columns that are sorted together: half a MiB."""
-_LEAST_SAVED = 0.1
-"""Share of a column's bytes that compression has to save to pay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,114 +199,3 @@ def _settings(options: WriterOptions, schema: pa.Schema, encodings: Encodings) -
     }
     # data_page_size is one of those that ParquetWriter passes on by **options.
     return {name: value for name, value in wanted.items() if name in supported or name == "data_page_size"}
-
-
-@dataclass(frozen=True, slots=True)
-class Encodings:
-    """Paths of the leaves with a dictionary, flat columns that compression hardly shortens, and the mean bytes of the
-    widest column's values."""
-
-    dictionary: list[str]
-    dense: frozenset[str]
-    widest: float
-
-
-def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = True) -> Encodings:
-    """Encodings for the columns of a table that is like the rest of the file.
-
-    ``table``: rows of the first row group. ``dictionary``: whether dictionaries are allowed
-    (``parquet.enable.dictionary``). ``find_dense``: whether to look for columns that compression hardly shortens.
-    """
-    some = sample(table)
-    flat = {i: one_array(v) for i, v in enumerate(some.columns) if not pa.types.is_nested(v.type)}
-    repeated = _repeated(flat) if dictionary else frozenset[int]()
-    with_dictionary: list[str] = []
-    for i, column in enumerate(some.schema):
-        if i in repeated:
-            with_dictionary.append(column.name)
-        elif dictionary and i not in flat:
-            with_dictionary.extend(leaf_paths(column.name, column.type))
-    dense = (some.schema[i].name for i in flat.keys() - repeated if find_dense and _dense(flat[i]))
-    widest = max([1.0, *(values.nbytes / max(1, len(values)) for values in some.columns)])
-    return Encodings(with_dictionary, frozenset(dense), widest)
-
-
-def leaf_paths(name: str, type_: pa.DataType) -> Iterator[str]:
-    """Dotted paths of the leaves under a column, as Parquet names lists and maps."""
-    if pa.types.is_struct(type_):
-        for i in range(type_.num_fields):
-            yield from leaf_paths(f"{name}.{type_.field(i).name}", type_.field(i).type)
-    elif pa.types.is_map(type_):
-        yield from leaf_paths(f"{name}.key_value.key", type_.key_type)
-        yield from leaf_paths(f"{name}.key_value.value", type_.item_type)
-    elif pa.types.is_list(type_):
-        yield from leaf_paths(f"{name}.list.element", type_.value_type)
-    else:
-        yield name
-
-
-def sample(table: pa.Table) -> pa.Table:
-    """Rows of a table that encodings are chosen on."""
-    rows = table.num_rows
-    sampled = min(_SAMPLE_ROWS, max(_LEAST_SAMPLE_ROWS, _SAMPLE_VALUES // max(1, table.num_columns)))
-    if rows <= sampled:
-        return table
-    run = sampled // _SAMPLE_RUNS
-    step = (rows - run) // (_SAMPLE_RUNS - 1)
-    return pa.concat_tables([table.slice(i * step, run) for i in range(_SAMPLE_RUNS)])
-
-
-def _dense(values: pa.Array) -> bool:
-    """Whether these are numbers, stored as Arrow holds them, that zstd can't make a tenth shorter."""
-    if values.type not in _AS_IN_ARROW:
-        return False
-    present = values.drop_null()
-    width = present.type.bit_width // 8
-    held = present.buffers()[1]
-    if held is None or not len(present):
-        return False
-    data = held.slice(present.offset * width, min(len(present) * width, _SAMPLE_BYTES))
-    return bool(pa.Codec("zstd", 1).compress(data).size > data.size * (1 - _LEAST_SAVED))
-
-
-def _repeated(columns: Mapping[int, pa.Array]) -> frozenset[int]:
-    """Which columns have values that a small dictionary holds; one of a single use per value would only repeat them."""
-    left = {i: values for i, values in columns.items() if _may_have_dictionary(values)}
-    for share in (4, 1):  # a part is often enough
-        parts = [values.slice(0, len(values) // share) for values in left.values()]
-        counts = _distinct([part.drop_null() if part.null_count else part for part in parts])
-        left = {i: v for (i, v), distinct in zip(left.items(), counts, strict=True) if _pays(distinct, v)}
-    return frozenset(left)
-
-
-def _may_have_dictionary(values: pa.Array) -> bool:
-    if len(values) == values.null_count or pa.types.is_boolean(values.type):
-        return False
-    return not (pa.types.is_decimal(values.type) and values.type.precision > _LONG_DIGITS)
-
-
-def _pays(distinct: int, values: pa.Array) -> bool:
-    """Whether a dictionary of ``distinct`` entries is small, and its entries are used often enough."""
-    size = distinct * values.nbytes / len(values)
-    return bool(distinct * _LEAST_REPETITION <= len(values) - values.null_count and size <= _DICTIONARY_BYTES)
-
-
-def _distinct(columns: Sequence[pa.Array]) -> list[int]:
-    """How many values each column has; of floats, as far as their bits differ. Sorted numbers are counted soonest, and
-    columns of one length together."""
-    counts = [0] * len(columns)
-    alike: dict[tuple[pa.DataType, int], list[int]] = {}
-    for i, values in enumerate(columns):
-        numbers = _NUMBERS.get(values.type.bit_width) if pa.types.is_primitive(values.type) else None
-        if numbers is None or not len(values):
-            counts[i] = len(pc.unique(values))
-        else:
-            alike.setdefault((numbers, len(values)), []).append(i)
-    for (numbers, length), members in alike.items():
-        at_once = max(1, _VALUES_AT_ONCE // length)
-        for start in range(0, len(members), at_once):
-            block = members[start : start + at_once]
-            rows = np.sort(np.stack([to_numpy(columns[i].view(numbers)) for i in block]))
-            for i, changes in zip(block, np.count_nonzero(rows[:, 1:] != rows[:, :-1], axis=1).tolist(), strict=True):
-                counts[i] = 1 + changes
-    return counts

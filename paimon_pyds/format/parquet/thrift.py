@@ -18,7 +18,7 @@ with a UUID that names it. Ours is the last field, and holds the checksum (uint3
 from __future__ import annotations
 
 import struct as _struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from paimon_pyds.base.checksums import checksum
@@ -254,17 +254,33 @@ def encode_struct(fields: Struct) -> bytes:
     return bytes(out)
 
 
+def raw_struct(fields: Mapping[int, tuple[int, bytes]]) -> bytes:
+    """The bytes of a struct of values that are encoded already, as after the heads of their fields."""
+    out, last = bytearray(), 0
+    for field_id in sorted(fields):
+        wire, value = fields[field_id]
+        _write_head(out, field_id, last, wire)
+        out += value
+        last = field_id
+    out.append(0)
+    return bytes(out)
+
+
+def _write_head(out: bytearray, field_id: int, last: int, wire: int) -> None:
+    if 0 < field_id - last <= 15:
+        out.append((field_id - last) << 4 | wire)
+    else:
+        out.append(wire)
+        write_varint(out, field_id << 1 if field_id >= 0 else ~(field_id << 1))
+
+
 def _write_struct(out: bytearray, fields: Struct) -> None:
     last = 0
     for field_id in sorted(fields):
         wire, value = fields[field_id]
         if wire in (BOOL_TRUE, BOOL_FALSE):
             wire = BOOL_TRUE if value else BOOL_FALSE
-        if 0 < field_id - last <= 15:
-            out.append((field_id - last) << 4 | wire)
-        else:
-            out.append(wire)
-            write_varint(out, field_id << 1 if field_id >= 0 else ~(field_id << 1))
+        _write_head(out, field_id, last, wire)
         last = field_id
         if wire > BOOL_FALSE:
             _write_value(out, wire, value)

@@ -1,17 +1,16 @@
 """Writing Parquet data files: batches gathered into row groups, row groups encoded on threads, one file out.
 
-pyarrow's writer encodes on one thread. So each row group is written as a file of its own, in memory; their pages are
-strung together, the positions in row groups and page indexes are shifted, and one footer is written for all.
-Source: apache/parquet-format, README.md (file layout), parquet.thrift (FileMetaData, RowGroup, OffsetIndex).
+pyarrow's writer encodes on one thread. So each row group is written as a file of its own, in memory, and `stitching`
+makes one file of them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,22 +20,10 @@ from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.base.types.nested import has_strict_member, with_values
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.format import has_kind
-from paimon_pyds.format.parquet.conversion import INT96, int96_leaves, timestamp_bytes, with_int96
-from paimon_pyds.format.parquet.footer import MAGIC
-from paimon_pyds.format.parquet.page_index import decode_locations, encode_offset_index
-from paimon_pyds.format.parquet.settings import WriterOptions, file_schema, sample, stored_schema, writer_settings
-from paimon_pyds.format.parquet.thrift import (
-    BINARY,
-    I16,
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    Struct,
-    decode_struct,
-    encode_struct,
-    with_checksum,
-)
+from paimon_pyds.format.parquet.conversion import timestamp_bytes
+from paimon_pyds.format.parquet.encodings import sample
+from paimon_pyds.format.parquet.settings import WriterOptions, file_schema, stored_schema, writer_settings
+from paimon_pyds.format.parquet.stitching import Stitcher
 from paimon_pyds.storage import FileIO
 
 if TYPE_CHECKING:
@@ -55,14 +42,10 @@ _MANY_PARTS = 256
 """Parts of a row group from which they are joined: encoding very many small parts takes longer."""
 _SMALL_PART_ROWS = 1_024
 """Rows of a part, on average, below which parts are joined."""
-_MAX_ORDINAL = 32_767
-"""Greatest ordinal of a row group: parquet-format stores it in 16 bits."""
 MOST_NEW_KEY_BYTES = 8 << 20
 """Bytes of keys of MAPs that a row group gathers, at most, where the footer has each key once."""
 _FULL = 1 << 62
 """A size above all targets, but for those of files that take all rows whatever they are."""
-_NULL_COUNT = 3
-"""Field id of null_count in Statistics."""
 
 
 class ParquetWriter:
@@ -94,7 +77,7 @@ class ParquetWriter:
         self._spare: list[pa.Buffer] = []
         self._encoded_raw = 0
         self._out = io.open_output(path)
-        self._stitcher = _Stitcher(self._out.sink, int96=self._int96)
+        self._stitcher = Stitcher(self._out.sink, int96=self._int96)
 
     @staticmethod
     def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
@@ -350,102 +333,3 @@ class _Gathered:
         ]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         return table.combine_chunks() if len(parts) > _MANY_PARTS * 2 else table
-
-
-class _Stitcher:
-    """Writes the row groups of in-memory Parquet files, all with one schema, into one file."""
-
-    def __init__(self, sink: BinaryIO, *, int96: bool = False) -> None:
-        """``int96``: columns of twelve bytes are timestamps, and INT96 in the footer."""
-        self._sink = sink
-        self._int96 = int96
-        self._first: Struct | None = None
-        self._groups: list[Struct] = []
-        self._indexes: list[tuple[Struct, bytes | None, bytes | None]] = []  # chunks with column and offset index
-        self._rows = 0
-        self.position = 0
-        self.metadata: dict[bytes, bytes] = {}
-        """What the footer is to say besides."""
-
-    def add(self, file: pa.Buffer, unbounded: Collection[str] = ()) -> None:
-        """Append the row group of a Parquet file that pyarrow has written.
-
-        ``unbounded`` are top-level columns whose bounds are left out; their counts of NULLs stay.
-        """
-        unbounded_paths = {(name.encode(),) for name in unbounded}
-        view = memoryview(file)
-        length = int.from_bytes(view[-8:-4], "little")
-        meta, _ = decode_struct(bytes(view[-8 - length : -8]))
-        pages_end = len(view) - 8 - length
-        timestamps = int96_leaves(meta[2][1][1]) if self._int96 else []
-        if self._first is None:
-            self._first = meta
-            self._write(MAGIC)
-        for group in meta[4][1][1]:
-            shift = self.position - len(MAGIC)
-            for at, chunk in enumerate(group[1][1][1]):
-                column_index, start = _cut(chunk, 6, 7, view)
-                pages_end = min(pages_end, start)
-                offset_index, start = _cut(chunk, 4, 5, view)
-                pages_end = min(pages_end, start)
-                if offset_index is not None and shift:
-                    [(offsets, sizes, rows)] = decode_locations([offset_index])
-                    offset_index = encode_offset_index(offsets + shift, sizes, rows)
-                _shift(chunk, (2,), shift)
-                _shift(chunk[3][1], (9, 10, 11, 14), shift)
-                if self._int96 and timestamps[at]:
-                    chunk[3][1][1] = (I32, INT96)
-                    chunk[3][1].pop(12, None)  # statistics: INT96 has no order
-                    column_index = None
-                if tuple(chunk[3][1][3][1][1]) in unbounded_paths:
-                    if 12 in chunk[3][1]:
-                        chunk[3][1][12] = (STRUCT, {n: f for n, f in chunk[3][1][12][1].items() if n == _NULL_COUNT})
-                    column_index = None
-                self._indexes.append((chunk, column_index, offset_index))
-            _shift(group, (5,), shift)
-            group.pop(7, None)
-            if len(self._groups) <= _MAX_ORDINAL:
-                group[7] = (I16, len(self._groups))
-            self._groups.append(group)
-        self._rows += meta[3][1]
-        self._write(view[len(MAGIC) : pages_end])
-
-    def finish(self) -> None:
-        if self._first is None:
-            raise ValueError("a Parquet file needs a row group, an empty one at least")
-        column_indexes = [(chunk, found, 6) for chunk, found, _ in self._indexes]
-        for chunk, found, field_id in column_indexes + [(chunk, found, 4) for chunk, _, found in self._indexes]:
-            if found is not None:
-                data = with_checksum(found)
-                chunk[field_id] = (I64, self.position)
-                chunk[field_id + 1] = (I32, len(data))
-                self._write(data)
-        meta = dict(self._first)
-        meta[3] = (I64, self._rows)
-        meta[4] = (LIST, (STRUCT, self._groups))
-        if self.metadata:
-            pairs = [{1: (BINARY, key), 2: (BINARY, value)} for key, value in self.metadata.items()]
-            meta[5] = (LIST, (STRUCT, pairs))
-        if self._int96:
-            meta[2] = (LIST, (STRUCT, [with_int96(e) for e in meta[2][1][1]]))
-        footer = with_checksum(encode_struct(meta))
-        self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)
-
-    def _write(self, data: bytes | memoryview) -> None:
-        self._sink.write(data)
-        self.position += len(data)
-
-
-def _cut(chunk: Struct, offset_id: int, length_id: int, view: memoryview) -> tuple[bytes | None, int]:
-    """Take an index's place out of a chunk: the index's bytes, and where they began (the end of the file if none)."""
-    if offset_id not in chunk or length_id not in chunk:
-        return None, len(view)
-    start, length = chunk.pop(offset_id)[1], chunk.pop(length_id)[1]
-    return bytes(view[start : start + length]), start
-
-
-def _shift(fields: Struct, ids: tuple[int, ...], shift: int) -> None:
-    """Move the file positions in these fields; absent ones and zeros (unused) stay."""
-    for field_id in ids:
-        if field_id in fields and fields[field_id][1] > 0:
-            fields[field_id] = (I64, fields[field_id][1] + shift)
