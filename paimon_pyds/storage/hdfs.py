@@ -54,6 +54,11 @@ _CHUNK_BYTES = 4 << 20
 _OPEN_FILES = 256
 """Files of which the places of blocks are remembered."""
 _TRIES = 3
+_BLOCK_UNIT = 512
+"""Sizes of blocks are multiples of it in bytes: a checksum is of so many."""
+_REPORT_PAUSES = Pauses(0.02, 1.0)
+_REPORT_SECONDS = 30.0
+"""How long data nodes have to report a block, about as long as a writer in Java waits for them to close a file."""
 _PORT = 8020
 _NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environment again, over what is set here
 _ODD_MOUNTS = ("linkNfly", "linkRegex", "linkMerge")
@@ -248,10 +253,26 @@ class HdfsFileIO(RemoteFileIO):
         return self._opened_anew(path)
 
     def _opened_anew(self, path: str) -> FileReader:
+        """As `_open`, of the file that is there now. Raises StorageError: its last block stays unreported."""
         client, inner = self._at(path)
-        self.counts.add()
-        with self._calls("open", path):
-            reader = client.read(inner)
+        retry = Retry(_REPORT_PAUSES, seconds=_REPORT_SECONDS)
+        while True:
+            self.counts.add()
+            with self._calls("open", path):
+                reader = client.read(inner)
+            if len(reader) % _BLOCK_UNIT or len(reader) >= (size := self.size(path)):
+                break
+            # A name node may close a file before data nodes have reported its last block. Until then that one is not
+            # among the places of blocks, nor counted in their length. (Source: Hadoop's settings of HDFS,
+            # dfs.namenode.file.close.num-committed-allowed.)
+            retry.again(
+                StorageError(
+                    f"can't read: the data nodes have not reported the last block yet, {len(reader)} of {size} bytes"
+                    " are there",
+                    path=path,
+                    hint="try again; if it stays, look at the data nodes (hdfs dfsadmin -report)",
+                )
+            )
         with self._lock:
             self._readers[path] = reader
             while len(self._readers) > _OPEN_FILES:
@@ -284,9 +305,10 @@ class HdfsFileIO(RemoteFileIO):
         if not ranges:
             return []
         reader = self._open(path)
-        size = len(reader)
+        if max(offset + length for offset, length in ranges) > len(reader):  # it may have been replaced by a longer one
+            reader = self._opened_anew(path)
         for offset, length in ranges:
-            check_range(path, offset, length, size)
+            check_range(path, offset, length, len(reader))
         return read_coalesced(
             lambda offset, length: self._read(path, reader, offset, length), ranges, _GAP_BYTES, _MAX_REQUEST_BYTES
         )

@@ -9,7 +9,7 @@ import pickle
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
@@ -29,7 +29,7 @@ from paimon_pyds.errors import (
     PaimonError,
     StorageError,
 )
-from paimon_pyds.storage import FileIO, open_file_io
+from paimon_pyds.storage import FileIO, hdfs, open_file_io
 from paimon_pyds.storage.hdfs import HdfsFileIO
 from support.races import at_once
 from support.servers import MiniHdfs
@@ -89,6 +89,62 @@ def test_a_file_that_was_replaced_is_read_anew(io: HdfsFileIO, home: str) -> Non
         assert io.read_bytes(f"{home}/hint") == content
         assert io.read_start(f"{home}/hint", 100)[0] == content
     assert [entry.name for entry in io.list(home)] == ["hint"]
+
+
+def test_a_range_of_a_file_that_was_replaced_by_a_longer_one(io: HdfsFileIO, home: str) -> None:
+    io.replace(f"{home}/f", b"first")
+    assert io.read_range(f"{home}/f", 0, 5) == b"first"
+    io.counted().replace(f"{home}/f", b"the second one")
+    assert io.read_range(f"{home}/f", 4, 10) == b"second one"
+
+
+@pytest.fixture(params=[5, (1 << 20) + 5], ids=["one block", "two blocks"])
+def unreported(request: pytest.FixtureRequest, mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str) -> Iterator[bytes]:
+    """The content of a closed file ``f``, of which no data node has reported the last block."""
+    data = os.urandom(request.param)
+    client, inner = io._at(f"{home}/f")
+    writer = client.create(inner, hdfs_native.WriteOptions(**io._write_options))
+    writer.write(data)
+    mini_hdfs.tell("reports off")
+    try:
+        writer.close()
+        yield data
+    finally:
+        mini_hdfs.tell("reports on")
+
+
+def test_a_last_block_is_waited_for(mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str, unreported: bytes) -> None:
+    """No file is read as empty or shorter than it is."""
+    calls = (
+        lambda: io.read_bytes(f"{home}/f"),
+        lambda: io.read_start(f"{home}/f", 1 << 21)[0],
+        lambda: io.open_input(f"{home}/f").read(),
+        lambda: io.read_range(f"{home}/f", 1, len(unreported) - 1),
+    )
+    with ThreadPoolExecutor(len(calls)) as pool:
+        found = [pool.submit(call) for call in calls]
+        while io.counts.requests < 2 * len(calls) and not all(data.done() for data in found):
+            time.sleep(0.01)
+        mini_hdfs.tell("reports on")
+        *whole, rest = [data.result() for data in found]
+    assert whole == [unreported] * 3
+    assert rest == unreported[1:]
+
+
+def test_a_last_block_that_stays_unreported(
+    io: HdfsFileIO, home: str, unreported: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hdfs, "_REPORT_SECONDS", 0.05)
+    there = len(unreported) - 5
+    for call in (
+        io.read_bytes,
+        io.open_input,
+        lambda path: io.read_start(path, 1),
+        lambda path: io.read_range(path, 0, 1),
+    ):
+        with pytest.raises(StorageError, match=rf"not reported the last block yet, {there} of {there + 5} bytes"):
+            call(f"{home}/f")
+    assert io.size(f"{home}/f") == io.list(home)[0].size == len(unreported)
 
 
 def test_listing(io: HdfsFileIO, home: str) -> None:

@@ -12,6 +12,8 @@ import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.MiniDFSNNTopology;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.datanode.DataNodeTestUtils;
 import org.apache.hadoop.hdfs.server.namenode.NameNodeAdapter;
 
 /**
@@ -28,6 +30,7 @@ import org.apache.hadoop.hdfs.server.namenode.NameNodeAdapter;
  *   safemode on | off   of the active name node
  *   quota PATH N BYTES  of a directory: names, bytes with all replicas; -1: none
  *   data on | off       the data nodes
+ *   reports on | off    what data nodes tell of new blocks; what they didn't comes when it is on again
  *   damage PATH         flip bits in the first block of a file, in each of its replicas
  * </pre>
  */
@@ -104,6 +107,16 @@ public class MiniHdfs {
                 } else {
                     stopped.add(cluster.stopDataNode(0));
                     stopped.add(cluster.stopDataNode(0));
+                }
+                return "";
+            case "reports":
+                for (DataNode node : cluster.getDataNodes()) {
+                    if (words[1].equals("on")) {
+                        DataNodeTestUtils.resumeIBR(node);
+                    } else {
+                        DataNodeTestUtils.pauseIBR(node);
+                        DataNodeTestUtils.triggerBlockReport(node);
+                    }
                 }
                 return "";
             case "damage":
