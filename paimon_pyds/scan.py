@@ -18,6 +18,7 @@ from paimon_pyds.base.frames import RowStream, library
 from paimon_pyds.base.options import (
     Kind,
     TableOptions,
+    blob_options,
     check_branch,
     check_known,
     check_readable,
@@ -153,7 +154,7 @@ class Scan(RowStream):
             state=state,
             predicate=Const.TRUE,
             fields=fields,
-            options=TableOptions({**latest.options, **options}),  # as in Java, of a state's schema the columns only
+            options=TableOptions({**_options_of(latest, state.schema), **options}),
             metadata_columns=metadata,
             limit=limit,
             between=between,
@@ -850,6 +851,15 @@ class Scan(RowStream):
         if not isinstance(top_n, TopN):
             top_n = text("top_n", top_n)
         return check_order(parse_top_n(top_n) if isinstance(top_n, str) else top_n, self.field)
+
+
+def _options_of(latest: TableSchema, schema: TableSchema) -> dict[str, str]:
+    """The options of a state with a schema: as in Java the latest ones, but for what says of which kind columns are."""
+    if schema.id == latest.id:
+        return dict(latest.options)
+    of_latest = blob_options(latest.options)
+    others = {key: value for key, value in latest.options.items() if key not in of_latest}
+    return others | blob_options(schema.options)
 
 
 def _resolve_columns(

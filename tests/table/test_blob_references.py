@@ -19,6 +19,7 @@ from paimon_pyds.errors import (
     CorruptFileError,
     MissingFileError,
     NotFoundError,
+    OptionError,
     SchemaError,
     SecurityError,
     UnknownColumnError,
@@ -93,6 +94,57 @@ def test_changes_keep_descriptors(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="blob-descriptor-field"):
         table.update({"pic": "CAST('p' AS BINARY)"}, "id = 1")
     assert table.count() == 4
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_columns_that_are_renamed_or_dropped(keyed: bool, tmp_path: Path) -> None:
+    """Java alters no table whose options name columns that are not there."""
+    key, options = ("id", {"bucket": "1"}) if keyed else ((), EVOLVES)
+    options = options | {"blob-descriptor-field": "old , pic"}
+    columns = "id INT NOT NULL, n INT, pic BLOB, old BLOB"
+    table = pp.Table.create(tmp_path / "t", columns, primary_key=key, options=options)
+    (tmp_path / "t" / "pictures").write_bytes(bytes(range(256)))
+    table.append([{"id": 1, "n": 1, "pic": place(table, 5, 2), "old": place(table, 9, 1)}])
+    table.alter(rename_columns={"pic": "new"}, drop_columns=["old"])
+    assert table.options["blob-descriptor-field"] == "new"
+    table.append([{"id": 2, "n": 1, "new": place(table, 6, 2)}])
+    with pytest.raises(SchemaError, match="blob-descriptor-field"):
+        table.append([{"id": 3, "n": 1, "new": b"bytes"}])
+    rows = [{"id": 1, "n": 1, "new": b"\5\6"}, {"id": 2, "n": 1, "new": b"\6\7"}]
+    for _ in range(2):
+        assert table.to_arrow().sort_by("id").to_pylist() == rows
+        before = [{"id": 1, "n": 1, "pic": b"\5\6", "old": b"\x09"}]
+        assert table.scan("old IS NOT NULL", snapshot=1).to_arrow().to_pylist() == before
+        table.compact(full=True)
+    table.alter(drop_columns=["new"])
+    assert "blob-descriptor-field" not in table.options
+    table.alter(add_columns={"new": "BLOB"})
+    table.append([{"id": 2, "n": 2, "new": b"bytes"}])
+    assert table.scan("new IS NOT NULL").to_arrow().to_pylist() == [{"id": 2, "n": 2, "new": b"bytes"}]
+
+
+def test_options_name_blob_columns(tmp_path: Path) -> None:
+    for options, said in (
+        ({"blob-descriptor-field": "none"}, "names none, which is no column of type BLOB"),
+        ({"blob-view-field": "id"}, "names id, which is no column of type BLOB"),
+        ({"blob-field": "b, id"}, "names id, which is no column of type BLOB"),
+        ({"blob-view-field": "b", "blob-descriptor-field": "b"}, "both name b"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            pp.Table.create(tmp_path / "t", "id INT, b BLOB", options=EVOLVES | options)
+    options = {"bucket": "1", "merge-engine": "partial-update", "fields.s.sequence-group": "b"}
+    for function, more, taken in (
+        ("last_value", {}, True), ("first_value", {}, False),
+        ("first_value", {"fields.b.ignore-retract": "true"}, True),
+        ("first_value", {"ignore-delete": "true"}, True), ("first_value", {"blob-descriptor-field": "b"}, True),
+    ):  # fmt: skip
+        own = options | {"fields.b.aggregate-function": function} | more
+        arguments = (tmp_path / f"{function}{len(more)}{''.join(more)}", "id INT NOT NULL, s INT, b BLOB")
+        if taken:
+            pp.Table.create(*arguments, primary_key="id", options=own)
+        else:
+            with pytest.raises(OptionError, match="ignore-retract"):
+                pp.Table.create(*arguments, primary_key="id", options=own)
 
 
 def test_batches_are_bounded(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ _OF_VECTORS = (
     ".distance.metric", ".metric", ".nlist", ".pq.m", ".pq.bits", ".pq.code-ratio", ".pq.use-opq", ".rq.bits",
     ".target-recall", ".max-bytes-per-vector", ".build-preset", ".max-degree", ".build-search-list-size",
 )  # fmt: skip
+BLOB_OPTIONS = ("blob-field", "blob-descriptor-field", "blob-view-field")
+"""Which columns are BLOBs of which kind. They can't be changed but with their columns."""
 _PASSED_ON = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.", "format-table.")
 
 
@@ -196,6 +198,11 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     ``options`` are those of the one read, over the table's own.
     """
     _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
+
+
+def blob_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of `BLOB_OPTIONS`."""
+    return {key: value for key, value in options.items() if (option := option_of(key)) and option.key in BLOB_OPTIONS}
 
 
 def holds_descriptors(field: DataField, options: Mapping[str, str]) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import grouped, pc
 from paimon_pyds.base.options import (
+    BLOB_OPTIONS,
     DIRECTORY_OPTIONS,
     IMMUTABLE_OPTIONS,
     TableOptions,
@@ -33,6 +34,7 @@ from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.ddl.blob_options import without_columns
 from paimon_pyds.ops.ddl.schema_columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ops.ddl.validate import COLUMN_OPTIONS, validate_schema
 
@@ -228,7 +230,7 @@ def _altered(
     for name, value in (changes.get("column_defaults") or {}).items():
         editor.update(name, lambda f, value=value: replace(f, default=value))  # type: ignore[misc]
     editor.move(changes.get("move_columns") or {})
-    options = renamed_options(old.options, renamed)
+    options = renamed_options(without_columns(old.options, changes.get("drop_columns", ())), renamed)
     change_options(options, old, set_options, unset_options, has_snapshots=has_snapshots)
     new = replace(
         old,
@@ -258,7 +260,7 @@ def next_schema(old: TableSchema, new: TableSchema, editor: ColumnEditor) -> Tab
 
 _OF_COLUMNS = (
     "bucket-key", "partial-update.remove-record-on-sequence-group", "changelog-producer.row-deduplicate-ignore-fields",
-    *COLUMN_OPTIONS,
+    *COLUMN_OPTIONS, *BLOB_OPTIONS,
 )  # fmt: skip
 _OF_NESTED_FIELDS = ("nested-key", "nested-sequence-field", "ts-field")
 """Options of a column whose values name fields of the rows that it holds, not columns of the table."""

@@ -29,6 +29,7 @@ from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import METADATA_FIELDS
+from paimon_pyds.ops.ddl.blob_options import check_blob_options
 
 COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns", "upsert-key")
 
@@ -61,6 +62,8 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
     _check_column_options(schema, options)
     _check_upsert_key(schema, options.get("upsert-key"))
     _check_modes(schema, options)
+    if before is None or (schema.fields, schema.options) != (before.fields, before.options):
+        check_blob_options(schema)
     _check_indexes(schema, before)
     _check_format(schema.fields, options)
     if schema.primary_keys:
