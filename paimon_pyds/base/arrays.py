@@ -281,6 +281,25 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([one_array(column) for column in table.columns], schema=table.schema)
 
 
+class RowWidths:
+    """Counts the bytes of batches with columns of ``types``: `nbytes` takes microseconds for each column, here only for
+    those whose values differ in length. The bits that say where values are NULL are left out."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        fixed = [_is_fixed(type_) for type_ in types]
+        self._bits = sum(type_.bit_width for type_, alike in zip(types, fixed, strict=True) if alike)
+        self._others = [i for i, alike in enumerate(fixed) if not alike]
+
+    def bytes_of(self, batch: pa.RecordBatch) -> int:
+        """Bytes of the values of a batch."""
+        others = sum(int(batch.column(i).nbytes) for i in self._others)
+        return (int(batch.num_rows) * int(self._bits) + 7) // 8 + others
+
+
+def _is_fixed(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(type_) or pa.types.is_decimal(type_))
+
+
 def sliced(batch: pa.RecordBatch, rows: int, size: int, nbytes: int | None = None) -> Iterator[pa.RecordBatch]:
     """The batch in slices of at most ``rows`` rows and 1.5 times ``size`` bytes, where rows are as long as the mean.
     ``nbytes``: the batch's, where the caller has them; counting them takes microseconds for each column."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as real
 import pytest
 
-from paimon_pyds.base.arrays import pc
+from paimon_pyds.base.arrays import RowWidths, pc
 
 _NUMBERS = pa.array([3, None, 1, 300], pa.int64())
 _TEXTS = pa.array(["ab", None, "b", "ba", ""])
@@ -53,3 +53,11 @@ def test_functions_without_options() -> None:
     floats = pa.array([1.0, float("nan"), None])
     assert pc.is_nan(floats).equals(real.is_nan(floats))
     assert pc.fill_null(_NUMBERS, 2).equals(real.fill_null(_NUMBERS, 2))
+
+
+def test_bytes_of_rows_are_counted_by_types() -> None:
+    columns = [_NUMBERS, _TEXTS.slice(1, 4), _LISTS, _MASK, _NUMBERS.cast(pa.decimal128(20)), pa.nulls(4)]
+    batch = pa.RecordBatch.from_arrays(columns, names=list("abcdef"))
+    bits_of_nulls = sum(column.buffers()[0] is not None for column in (_NUMBERS, _MASK, columns[4]))
+    assert RowWidths(batch.schema.types).bytes_of(batch) == batch.nbytes - bits_of_nulls
+    assert RowWidths([]).bytes_of(pa.RecordBatch.from_arrays([], names=[])) == 0

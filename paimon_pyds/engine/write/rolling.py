@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from paimon_pyds import format as formats
+from paimon_pyds.base.arrays import RowWidths
 from paimon_pyds.base.progress import count
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import EMPTY_ROW
@@ -39,6 +40,8 @@ _SIZE_CHECKS = 8
 """How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
 MOST_UNCHECKED = 32 << 20
 """Uncompressed bytes between two such looks, at most: a file may be full for other reasons."""
+_MEASURED_ROWS = 1 << 16
+"""Rows of a batch whose indexes and statistics are made together, about: each visit of a column takes microseconds."""
 _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
 _SMALL_INDEX_BYTES = 256 << 10
@@ -133,6 +136,7 @@ class RollingWriter:
         self._format = formats.by_name(context.options.get("file.format"))
         self._target_size: int = context.target_file_size
         self._target_rows = context.target_file_rows
+        self._widths: tuple[pa.Schema, RowWidths] | None = None
         self._name = f"{context.options.get('data-file.prefix')}{uuid.uuid4()}"
         self._count = 0
         self._open: _OpenFile | None = None
@@ -141,9 +145,10 @@ class RollingWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows, starting new files as the target size or row count is reached."""
-        start, size = 0, batch.nbytes
+        start, size = 0, self._bytes_of(batch)
         # Rows between two checks of the file's size: few enough that a file exceeds the target by a small part only.
         step = max(1, int(batch.num_rows * _unchecked(self._target_size) / max(1, size)))
+        measured = 0
         while start < batch.num_rows:
             if self._open is None:
                 self._open = self._start()
@@ -151,8 +156,17 @@ class RollingWriter:
             part = batch.slice(start, min(free_rows, batch.num_rows - start))
             self._open.write(part, size * part.num_rows // batch.num_rows)
             start += part.num_rows
-            if self._open.rows >= self._target_rows or self._open.reached(self._target_size):
+            full = self._open.rows >= self._target_rows or self._open.reached(self._target_size)
+            if full or start == batch.num_rows or start - measured >= _MEASURED_ROWS:
+                self._open.measure(batch.slice(measured, start - measured))
+                measured = start
+            if full:
                 self.roll()
+
+    def _bytes_of(self, batch: pa.RecordBatch) -> int:
+        if self._widths is None or not batch.schema.equals(self._widths[0]):
+            self._widths = (batch.schema, RowWidths(batch.schema.types))
+        return self._widths[1].bytes_of(batch)
 
     @property
     def held_bytes(self) -> int:
@@ -242,12 +256,15 @@ class _OpenFile:
         self._counted = max(size, self._counted)
 
     def write(self, batch: pa.RecordBatch, size: int) -> None:
-        """Append rows of about ``size`` bytes."""
+        """Append rows of about ``size`` bytes; `measure` has to be given them, too."""
         self._unchecked += size
         self.bytes += size
         self._encode.run(self._writer.write, batch)
-        self._measure.run(self._measure_batch, batch)
         self.rows += batch.num_rows
+
+    def measure(self, batch: pa.RecordBatch) -> None:
+        """Take rows for indexes and statistics, in the order of `write`."""
+        self._measure.run(self._measure_batch, batch)
 
     def _measure_batch(self, batch: pa.RecordBatch) -> None:
         self._collector.update(batch)

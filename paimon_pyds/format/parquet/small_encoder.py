@@ -23,7 +23,7 @@ from paimon_pyds.format.parquet.settings import (
     writer_settings,
 )
 from paimon_pyds.format.parquet.thrift import with_checksum
-from paimon_pyds.format.parquet.writer import checked_rows, columns_with_nan, shared_columns_of, shredding_of
+from paimon_pyds.format.parquet.writer import RowChecks, columns_with_nan, shared_columns_of, shredding_of
 
 MOST_ROWS = 1_024
 """Rows of a file up to which one page of each column is as good as several, and less to write."""
@@ -50,7 +50,7 @@ class SmallFileEncoder:
         size = batch.nbytes
         if not self._is_plain or batch.num_rows > self._most_rows or size > self._most_bytes:
             return None
-        batch = checked_rows(batch, self._schema, path)
+        batch = RowChecks(self._schema, path).checked(batch)
         if columns_with_nan(batch):
             return None
         table = pa.Table.from_arrays(batch.columns, schema=self._schema)

@@ -12,9 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import pc
+from paimon_pyds.base.arrays import RowWidths, fixed_values, pc
 from paimon_pyds.base.types import AtomicType, DataField, MapType
 from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.base.types.nested import has_strict_member, with_values
@@ -44,6 +45,7 @@ _SMALL_PART_ROWS = 1_024
 """Rows of a part, on average, below which parts are joined."""
 MOST_NEW_KEY_BYTES = 8 << 20
 """Bytes of keys of MAPs that a row group gathers, at most, where the footer has each key once."""
+_FLOATS = {pa.float32(): "<f4", pa.float64(): "<f8"}
 _FULL = 1 << 62
 """A size above all targets, but for those of files that take all rows whatever they are."""
 
@@ -61,6 +63,7 @@ class ParquetWriter:
         self._path = path
         self._options = WriterOptions.parse(options)
         self._schema = self._shredded_schema = file_schema(fields)
+        self._checks, self._widths = RowChecks(self._schema, path), RowWidths(self._schema.types)
         self._stored_schema = stored_schema(self._schema)
         self._int96 = self._stored_schema.types != self._schema.types
         self._shredding = shredding_of(fields, options)
@@ -88,10 +91,10 @@ class ParquetWriter:
         shared_columns_of(fields, options)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        batch = checked_rows(batch, self._schema, self._path)
+        batch = self._checks.checked(batch)
         if not batch.num_rows:
             return
-        row_bytes = max(1.0, batch.nbytes / batch.num_rows)
+        row_bytes = max(1.0, self._widths.bytes_of(batch) / batch.num_rows)
         start = 0
         while start < batch.num_rows:
             space = (self._options.group_bytes - self._gathered.bytes) / row_bytes
@@ -266,30 +269,49 @@ def shared_columns_of(fields: Sequence[DataField], options: Mapping[str, str]) -
     return shared_columns(fields, options)
 
 
-def check_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> None:
-    """Raise SchemaError for rows of other types than the file, or with NULLs in a NOT NULL column."""
-    if batch.schema.types != schema.types:
-        raise SchemaError(f"a batch of {batch.schema.types}, the file has {schema.types}", path=path)
-    for field, column in zip(schema, batch.columns, strict=True):
-        if not field.nullable and column.null_count:
-            raise SchemaError(f"column {field.name!r} is NOT NULL, {column.null_count} rows have NULL", path=path)
+class RowChecks:
+    """What the rows of a file have to be like: of its types, without NULLs in NOT NULL columns."""
 
+    def __init__(self, schema: pa.Schema, path: str) -> None:
+        self._types = schema.types
+        self._path = path
+        self._required = [i for i, field in enumerate(schema) if not field.nullable]
+        self._has_strict_members = any(map(has_strict_member, self._types))
+        self._fitting: pa.Schema | None = None  # of the last rows: those of a whole table share it
 
-def checked_rows(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
-    """The batch as it is written. Raises SchemaError: as `check_rows`."""
-    check_rows(batch, schema, path)
-    if not any(map(has_strict_member, schema.types)):
-        return batch
-    return pa.RecordBatch.from_arrays(list(map(with_values, batch.columns)), names=schema.names)
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Raise SchemaError for rows of other types than the file, or with NULLs in a NOT NULL column."""
+        if self._fitting is None or not batch.schema.equals(self._fitting):
+            if batch.schema.types != self._types:
+                raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._types}", path=self._path)
+            self._fitting = batch.schema
+        for i in self._required:
+            if nulls := batch.column(i).null_count:
+                name = batch.schema.names[i]
+                raise SchemaError(f"column {name!r} is NOT NULL, {nulls} rows have NULL", path=self._path)
+
+    def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch as it is written. Raises SchemaError: as `check`."""
+        self.check(batch)
+        if not self._has_strict_members:
+            return batch
+        return pa.RecordBatch.from_arrays(list(map(with_values, batch.columns)), names=batch.schema.names)
 
 
 def columns_with_nan(rows: pa.Table | pa.RecordBatch) -> list[str]:
     """The floating-point columns that hold a NaN."""
-    return [
-        field.name
-        for field, column in zip(rows.schema, rows.columns, strict=True)
-        if pa.types.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py()
-    ]
+    names = rows.schema.names
+    floating = [i for i, type_ in enumerate(rows.schema.types) if pa.types.is_floating(type_)]
+    return [names[i] for i in floating if _has_nan(rows.column(i))]
+
+
+def _has_nan(values: pa.Array | pa.ChunkedArray) -> bool:
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    dtype = _FLOATS.get(values.type)
+    if values.null_count or dtype is None:
+        return bool(pc.any(pc.is_nan(values)).as_py())
+    # The least value is NaN where there is one.
+    return any(len(chunk) and bool(np.isnan(fixed_values(chunk, dtype).min())) for chunk in chunks)
 
 
 class _Encoded(NamedTuple):
@@ -328,8 +350,11 @@ class _Gathered:
 
     def table(self) -> pa.Table:
         parts = [*self._joined, *self._fresh]
-        columns = [
-            pa.chunked_array([part.column(i) for part in parts], field.type) for i, field in enumerate(self._schema)
-        ]
+        if parts and all(part.schema.equals(parts[0].schema) for part in parts):
+            columns = pa.Table.from_batches(parts).columns
+        else:
+            columns = [
+                pa.chunked_array([part.column(i) for part in parts], field.type) for i, field in enumerate(self._schema)
+            ]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         return table.combine_chunks() if len(parts) > _MANY_PARTS * 2 else table

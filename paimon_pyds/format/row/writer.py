@@ -14,7 +14,7 @@ from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import OptionError
 from paimon_pyds.format.avro.compression import compressor, zstd_level
 from paimon_pyds.format.blob.codec import encode_lengths
-from paimon_pyds.format.parquet.writer import check_rows
+from paimon_pyds.format.parquet.writer import RowChecks
 from paimon_pyds.format.row.encode import check_types, encode_rows
 from paimon_pyds.format.row.reader import FOOTER, MAGIC, VERSION
 from paimon_pyds.storage import FileIO, OutputFile
@@ -32,6 +32,7 @@ class RowWriter:
 
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         self._fields, self._schema, self._path = fields, arrow_schema(fields), path
+        self._checks = RowChecks(self._schema, path)
         self._block = _block_bytes(options)
         self._compress = compressor("zstandard", zstd_level(options))
         self._pending: list[bytes] = []
@@ -48,7 +49,7 @@ class RowWriter:
         zstd_level(options)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        check_rows(batch, self._schema, self._path)
+        self._checks.check(batch)
         step = max(1, batch.num_rows * _CHUNK_BYTES // max(batch.nbytes, 1))
         for start in range(0, batch.num_rows, step):
             self._append(encode_rows(batch.slice(start, step).columns, self._fields))

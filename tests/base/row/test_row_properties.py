@@ -104,9 +104,9 @@ def test_decoding_gives_what_was_encoded(table: tuple[list[pa.Array], list[DataT
 
 
 @settings(max_examples=examples(40), deadline=None)
-@given(tables())
-def test_single_rows_are_rows_of_columns(table: tuple[list[pa.Array], list[DataType]]) -> None:
-    columns, types = table
+@given(tables(), st.sampled_from([1, 40]))
+def test_single_rows_are_rows_of_columns(table: tuple[list[pa.Array], list[DataType]], times: int) -> None:
+    columns, types = (list(each) * times for each in table)
     rows = encode_rows(columns, types, arity=True).to_pylist()
     for index, row in enumerate(rows):
         values = tuple(scalar_to_internal(column[index]) for column in columns)
