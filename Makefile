@@ -29,7 +29,7 @@ export REQUIRE_ORACLE REQUIRE_SERVERS REQUIRE_PEERS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check docs test-newest test-plain test-spark test-connect test-oldest test-long bench format package clean newest oldest pypaimon servers python java
+.PHONY: help demo test check docs test-newest test-plain test-spark test-connect test-oldest test-long bench format package clean environments newest oldest pypaimon servers python java
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 	@$(PYTHON) tools/environment.py demo
 	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
-test: java newest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
+test: java environments  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
 	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" oldest="$(MAKE) test-oldest" $(call plain,1 2) \
 	  check="$(MAKE) check" connect="$(MAKE) test-connect" $(call plain,3 4 5 6)
 	@echo "make test: all passed"
@@ -84,6 +84,9 @@ package: python  ## build the wheel and the source distribution into dist/
 
 clean:  ## remove the environments, caches and build results
 	rm -rf .venvs .cache dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+
+environments: python
+	@$(PYTHON) tools/jobs.py $(foreach name,newest oldest pypaimon,$(name)="$(MAKE) $(name)")
 
 newest: python
 	@$(PYTHON) tools/environment.py newest

@@ -169,8 +169,9 @@ def make(name):
 
 
 def install(python, requirements, started):
-    """Run pip, and show what it does. Gives its exit code."""
-    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *requirements]
+    """Run pip, and show what it does. Gives its exit code. Python compiles what is imported, a part of all modules."""
+    options = ["--disable-pip-version-check", "--no-input", "--no-compile"]
+    command = [python, "-m", "pip", "install", *options, *requirements]
     if sys.stdout.isatty():
         return subprocess.run(command, cwd=ROOT, check=False).returncode
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", errors="replace")
