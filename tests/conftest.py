@@ -131,7 +131,28 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return _named_marks(collection_path).isdisjoint(chosen[1].split(" or ")) or None
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Marks are added before pytest chooses by them; of what it chose, matrices are sampled."""
+    _add_marks(items)
+    yield
+    sample = _sample(items)
+    config.hook.pytest_deselected(items=[item for item in items if item not in sample])
+    items[:] = [item for item in items if item in sample]
+
+
+def _sample(items: list[pytest.Item]) -> set[pytest.Item]:
+    """All tests, but of one with several lists of parameters only cases in which each of the parameters is met."""
+    from support.effort import covering
+
+    tests = defaultdict[tuple[object, str], list[pytest.Item]](list)
+    for item in items:
+        tests[item.parent, getattr(item, "originalname", item.name)].append(item)
+    axes = {item: getattr(getattr(item, "callspec", None), "_idlist", ()) for item in items}
+    return {cases[at] for cases in tests.values() for at in covering([axes[case] for case in cases])}
+
+
+def _add_marks(items: list[pytest.Item]) -> None:
     """`classic` and `connect` tests run only with the session they are about. Users of the fixtures `oracle` and
     `spark` are marked `java` and `spark`: else a job without Spark would start a session for one test."""
     for item in items:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from hypothesis import settings
@@ -32,3 +32,17 @@ def sampled(cases: Iterable[Case], count: int) -> list[Case]:
     if LONG or len(every) <= count:
         return every
     return [every[i] for i in sorted(random.Random(SEED).sample(range(len(every)), count))]
+
+
+def covering(cells: Sequence[Sequence[Hashable]]) -> list[int]:
+    """Positions of cells of a matrix, in their order, among which is each value of each axis; all in long runs."""
+    if LONG or not cells or len(cells[0]) < 2:
+        return list(range(len(cells)))
+    values = [set(enumerate(cell)) for cell in cells]
+    missing = set().union(*values)
+    order = random.Random(SEED).sample(range(len(cells)), len(cells))
+    chosen = []
+    while missing:
+        chosen.append(max(order, key=lambda at: len(values[at] & missing)))
+        missing -= values[chosen[-1]]
+    return sorted(chosen)
