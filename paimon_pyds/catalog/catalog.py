@@ -459,6 +459,31 @@ class Catalog:
             found.hint = error.hint or found.hint
             raise found from error
 
+    def repair_table(self, name: str) -> Table:
+        """Have the catalog know a table as its files say it is; the files stay as they are.
+
+        A Hive metastore or AWS Glue gets the table's columns, options and partitions, a JDBC catalog its name: where
+        they lack the table, or missed a change. The files are where the catalog says, or would put them.
+        (Source: Paimon documentation, the procedure sys.repair.)
+
+        Args:
+            name: such as ``"shop.orders"``.
+
+        Returns:
+            The table.
+
+        Raises:
+            TableNotFoundError, DatabaseNotFoundError: no files of it are there, or a metastore lacks its database.
+            AlreadyExistsError: the name is that of a view, or of a table that is not Paimon's.
+            UnsupportedError: a warehouse directory or a REST catalog, which have nothing to repair.
+        """
+        identifier = self._plain(name)
+        try:
+            self._backend.repair_table(identifier)
+        except (TableNotFoundError, DatabaseNotFoundError) as error:
+            raise self._not_found(identifier, error) from error
+        return self.table(name)
+
     def alter_table(
         self,
         name: str,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked_object_name
-from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError
+from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table, remove_table, unmake
@@ -97,6 +97,12 @@ class FileSystemBackend:
         except FileNotFoundError as error:
             raise StorageError("the table was removed while it was renamed", path=source) from error
 
+    def repair_table(self, identifier: Identifier) -> None:
+        raise UnsupportedError(
+            "a warehouse directory keeps nothing of a table but its files, so there is nothing to repair in it",
+            hint="table.maintenance.repair() mends damaged files",
+        )
+
     def _existing(self, identifier: Identifier) -> str:
         path = self.path(identifier)
         if not self._is_table(path):
@@ -161,3 +167,7 @@ class CatalogBackend(Protocol):
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         """Give a table another name; the database that it goes to exists."""
+
+    def repair_table(self, identifier: Identifier) -> None:
+        """Name a table in a database that exists as its files say it is.
+        Raises UnsupportedError: the catalog keeps nothing beside the files, or keeps it itself."""

@@ -160,11 +160,10 @@ class JdbcBackend(FileSystemBackend):
                 raise AlreadyExistsError(
                     f"a table that the catalog does not name is where {identifier} would be",
                     path=path,
-                    hint="another job may be making it; else open it by its path, keep what you need, and remove it",
+                    hint="another job may be making it; else repair_table names it in the catalog, or remove it",
                 )
             super().create_table(identifier, definition)
-            insert = ("INSERT INTO paimon_tables VALUES (?, ?, ?)", self._row(identifier))
-            self._name(insert, identifier, lambda: self._io.delete_tree(path))
+            self._insert(identifier, lambda: self._io.delete_tree(path))
         return self.store(identifier)
 
     def drop_table(self, identifier: Identifier) -> None:
@@ -190,6 +189,17 @@ class JdbcBackend(FileSystemBackend):
             update = f"UPDATE paimon_tables SET database_name = ?, table_name = ? WHERE {_WHERE}"
             back = partial(self._io.rename, self.path(new), self.path(identifier))
             self._name((update, (new.database, new.table, *self._row(identifier))), new, back)
+
+    def repair_table(self, identifier: Identifier) -> None:
+        super()._existing(identifier)
+        with self._locked(identifier):
+            if not self._has_row(identifier):
+                self._check_no_view(identifier)
+                self._insert(identifier, lambda: None)
+
+    def _insert(self, identifier: Identifier, undo: Callable[[], object]) -> None:
+        """Name a table whose files are there."""
+        self._name(("INSERT INTO paimon_tables VALUES (?, ?, ?)", self._row(identifier)), identifier, undo)
 
     def _name(self, statement: tuple[str, Sequence[object]], new: Identifier, undo: Callable[[], object]) -> None:
         """Give the files of a table their name; where the database does not, they go back."""

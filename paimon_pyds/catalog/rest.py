@@ -151,6 +151,12 @@ class RestBackend:
     def take_back(self, identifier: Identifier, io: FileIO, root: str, digest: str) -> None:
         """Nothing: a server drops a table whatever was committed to it since it was looked at."""
 
+    def repair_table(self, identifier: Identifier) -> None:
+        raise UnsupportedError(
+            "a REST catalog's server says what its tables are: there is nothing to repair from files",
+            hint="table.maintenance.repair() mends damaged files",
+        )
+
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         names = {
             what: {"database": name.database, "object": name.object_name}

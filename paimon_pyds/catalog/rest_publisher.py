@@ -104,6 +104,9 @@ class RestPublisher:
                 raise CommitOutcomeUnknownError(what, path=store.root, hint=hint) from reason
             retry.next()
 
+    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Nothing follows: the server knows it."""
+
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
         """See `SnapshotPublisher`. The server publishes one at a time."""
         return False

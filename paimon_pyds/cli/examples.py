@@ -99,6 +99,7 @@ maintenance drop-partitions warehouse/shop.db/orders --where "day < '2020-01-01'
 truncate warehouse/shop.db/orders --dry-run
 tables warehouse
 tables warehouse --database shop --output json
+repair-table shop.orders --catalog prod
 rename warehouse/shop.db/items articles
 drop warehouse/shop.db/articles --yes
 drop-database warehouse shop --cascade --yes

@@ -220,6 +220,17 @@ def rename(at: Target, name: str) -> None:
     at.done(f"renamed to {redact(target)}", path=redact(target))
 
 
+@command(program, branch=False)
+def repair_table(at: Target) -> None:
+    """Have a Hive, Glue or JDBC catalog know a table as its files say it is."""
+    assert at.path is not None
+    catalog = at.catalog(at.path)
+    if catalog is None:
+        raise OptionError("a table at a path is in no catalog: give DATABASE.TABLE, and --catalog")
+    catalog.repair_table(at.path)
+    at.done(f"the catalog knows {at.path} as its files say it is", table=at.path)
+
+
 @command(program, p.yes, branch=False)
 def drop(at: Target, yes: bool) -> None:
     """Remove a table with its data.

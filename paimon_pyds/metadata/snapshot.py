@@ -194,6 +194,10 @@ class SnapshotPublisher(Protocol):
         Raises CommitOutcomeUnknownError: it may have been published; PaimonError: it was not published.
         """
 
+    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Do what follows the publishing of a snapshot: the process that published it may have died before. Raises
+        nothing."""
+
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         """The latest snapshot of the store's branch; None when nothing was ever committed."""
 

@@ -194,6 +194,9 @@ class UserCommits:
             found = record.committed
             if record.intent is not None and not whole and self._was_published(store, record.intent):
                 found = Committed(record.intent.identifier, State())
+        if found is not None and found.state.id and store.publisher is not None:
+            with suppress(PaimonError, OSError):  # it may have expired
+                store.publisher.published_before(store, store.snapshot(found.state.id))
         self._known, self._seen = found, State.of(latest)
 
     def _newest(self, store: TableStore, after: int, latest: Snapshot) -> tuple[Committed | None, bool]:

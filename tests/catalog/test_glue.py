@@ -197,6 +197,17 @@ def test_partitions_follow_the_commits(catalog: Catalog, glue: Any) -> None:
     assert [column["Name"] for column in entry(glue)["PartitionKeys"]] == ["p"]
 
 
+def test_glue_is_told_again_what_the_files_say(catalog: Catalog, glue: Any) -> None:
+    catalog.create_table("shop.t", {"id": [1, 2], "p": ["a", "b"]}, partition_by=["p"], options=PARTS)
+    glue.delete_table(DatabaseName="shop", Name="t")
+    assert catalog.tables("shop") == []
+    assert catalog.repair_table("shop.t").count() == 2
+    assert names_of_partitions(glue) == ["a", "b"]
+    glue.batch_delete_partition(DatabaseName="shop", TableName="t", PartitionsToDelete=[{"Values": ["a"]}])
+    catalog.repair_table("shop.t")
+    assert names_of_partitions(glue) == ["a", "b"]
+
+
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_lost_answers(catalog: Catalog, server: Server, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
@@ -225,12 +236,13 @@ def test_lost_answers(catalog: Catalog, server: Server, when: str, monkeypatch: 
     assert len(failed) == 6
 
 
-def test_writers_side_by_side(options: dict[str, str]) -> None:
+@pytest.mark.parametrize(("writers", "commits"), [(4, 2), pytest.param(8, 25, marks=pytest.mark.long)])
+def test_writers_side_by_side(options: dict[str, str], writers: int, commits: int) -> None:
     catalog = Catalog.open(options)
     catalog.create_database("shop")
     catalog.create_table("shop.t", SCHEMA, options=PATIENT)
-    append_side_by_side(lambda: Catalog.open(options).table("shop.t"), rows, 4, 2)
-    assert sorted(catalog.table("shop.t").scan().to_arrow()["id"].to_pylist()) == list(range(8))
+    append_side_by_side(lambda: Catalog.open(options).table("shop.t"), rows, writers, commits)
+    assert sorted(catalog.table("shop.t").scan().to_arrow()["id"].to_pylist()) == list(range(writers * commits))
 
 
 def test_entries_that_hive_could_not_have_made(catalog: Catalog, glue: Any) -> None:

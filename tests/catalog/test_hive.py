@@ -21,6 +21,7 @@ from paimon_pyds.catalog.hive import lock as lock_module
 from paimon_pyds.catalog.hive.lock import MetastoreLock
 from paimon_pyds.catalog.hive.metastore import structs
 from paimon_pyds.catalog.hive.types import hive_type, paimon_type
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -198,7 +199,9 @@ def test_partitions_follow_the_commits(catalog: Catalog) -> None:
     assert names_of_partitions(catalog) == ["branch", "z"]
 
 
-def test_a_metastore_that_fails_does_not_undo_a_commit(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_metastore_that_fails_does_not_undo_a_commit(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     table = catalog.create_table("shop.t", {"id": [1], "p": ["a"]}, partition_by=["p"], options=PARTS)
     call = module.MetastoreClient.call
 
@@ -208,8 +211,56 @@ def test_a_metastore_that_fails_does_not_undo_a_commit(catalog: Catalog, monkeyp
         return call(self, request, *arguments, **more)
 
     monkeypatch.setattr(module.MetastoreClient, "call", failing)
-    table.append(pa.table({"id": [2], "p": ["b"]}))
+    with TableWriter(table.write_context()) as writer:
+        writer.write(pa.table({"id": [2], "p": ["b"]}))
+        messages = [writer.prepare_commit()]
+    table.commit(messages)
+    assert "Catalog.repair_table('shop.t') tells the metastore again" in caplog.text
     assert table.count() == 2 and names_of_partitions(catalog) == ["a"]
+    monkeypatch.undo()
+    table.commit(messages)  # which is found to be in the table
+    assert table.count() == 2 and names_of_partitions(catalog) == ["a", "b"]
+
+
+def test_a_stream_that_starts_again_names_the_partitions_of_its_last_commit(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = catalog.create_table("shop.t", {"id": [1], "p": ["a"]}, partition_by=["p"], options=PARTS)
+    publisher = type(table._store.publisher)
+    with monkeypatch.context() as patched:
+        patched.setattr(publisher, "_update_partitions", lambda *_: None)  # as if the process had died before
+        with table.stream_writer("job") as writer:
+            writer.write({"id": [2], "p": ["b"]})
+            writer.commit(0)
+    assert names_of_partitions(catalog) == ["a"]
+    with catalog.table("shop.t").stream_writer("job") as writer:
+        writer.write({"id": [2], "p": ["b"]})
+        assert writer.commit(0).committed_before
+    assert table.count() == 2 and names_of_partitions(catalog) == ["a", "b"]
+
+
+def test_the_metastore_is_told_again_what_the_files_say(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", {"id": [1, 2], "p": ["a", "b"]}, partition_by=["p"], options=PARTS)
+    by_path = Table.open(table.path)
+    by_path.alter(add_columns={"x": "INT"}, set_options={"snapshot.num-retained.max": 77})
+    by_path.append({"id": [3], "p": ["c"], "x": [1]})
+    assert names_of_partitions(catalog) == ["a", "b"]
+    assert catalog.repair_table("shop.t").count() == 3
+    found = client(catalog).call("get_table", "shop", "t")
+    assert ([c.name for c in found.sd.cols], [c.name for c in found.partitionKeys]) == (["id", "x"], ["p"])
+    assert found.parameters["snapshot.num-retained.max"] == "77" and names_of_partitions(catalog) == ["a", "b", "c"]
+    client(catalog).call("drop_table", "shop", "t", False)
+    assert catalog.tables("shop") == []
+    with pytest.raises(AlreadyExistsError, match="which the metastore does not name"):
+        catalog.create_table("shop.t", SCHEMA)
+    assert catalog.repair_table("shop.t").count() == 3 and names_of_partitions(catalog) == ["a", "b", "c"]
+    with pytest.raises(TableNotFoundError, match="has no table u"):
+        catalog.repair_table("shop.u")
+    with pytest.raises(DatabaseNotFoundError, match="no database 'shap'"):
+        catalog.repair_table("shap.t")
+    client(catalog).call("create_table", foreign("other", "com.example.SerDe", "x", {"id": "int"}))
+    with pytest.raises(AlreadyExistsError, match="of another kind than Paimon's"):
+        catalog.repair_table("shop.other")
 
 
 def test_tables_of_hive_are_format_tables_or_not_shown(catalog: Catalog, tmp_path: Path) -> None:

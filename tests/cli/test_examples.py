@@ -25,6 +25,11 @@ ROWS = """id,color,price,day
 2,blue,2.00,2026-11-21
 7,,,2026-11-22
 """
+CONFIG = """[catalogs.prod]
+metastore = "jdbc"
+uri = "jdbc:sqlite:catalog.db"
+warehouse = "warehouse"
+"""
 
 
 LEAVES = {name: found for name, found in commands(program) if not isinstance(found, Group)}
@@ -64,6 +69,8 @@ def test_the_examples_run(
     warehouse.mkdir()
     _inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.toml").write_text(CONFIG)
+    monkeypatch.setenv("PAIMON_PYDS_CONFIG", str(tmp_path / "config.toml"))
     (tmp_path / "paimon-pyds").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m paimon_pyds "$@"\n')
     (tmp_path / "paimon-pyds").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

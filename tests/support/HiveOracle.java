@@ -69,6 +69,9 @@ public final class HiveOracle {
             case "rename":
                 catalog.renameTable(name, Identifier.fromString(more[0]), false);
                 break;
+            case "repair":
+                catalog.repairTable(name);
+                break;
             case "drop":
                 catalog.dropTable(name, false);
                 break;

@@ -141,6 +141,11 @@ class HiveBackend:
         """Where the tables of a database go."""
         return database_location(self._settings, database) or f"{self._root}/{name}.db"
 
+    def _place_of_new(self, identifier: Identifier, database: Any, path: str | None = None) -> str:
+        """Where a table goes that the metastore does not name yet. ``path``: its own option."""
+        location = path or f"{self._place_of(identifier.database, database)}/{identifier.table}"
+        return f"file:{normalise_location(location)}" if scheme_of(location) == "file" else location
+
     # ------------------------------------------------------------------------------------------------------- tables
 
     def tables(self, database: str) -> list[str]:
@@ -181,9 +186,7 @@ class HiveBackend:
         is_partitioned(schema)
         database = self._existing_database(identifier.database)
         external = wants_external(self._settings, schema.options)
-        location = schema.options.get("path") or f"{self._place_of(identifier.database, database)}/{identifier.table}"
-        if scheme_of(location) == "file":
-            location = f"file:{normalise_location(location)}"
+        location = self._place_of_new(identifier, database, schema.options.get("path"))
         io, path = self._at(location, identifier)
         self._check_free(identifier)
         entry = new_table(self._client, (identifier.database, identifier.table), schema, location, external=external)
@@ -202,7 +205,7 @@ class HiveBackend:
                     raise AlreadyExistsError(
                         "files of a table are there, which the metastore does not name",
                         path=path,
-                        hint="remove them, or name that table by the option path, with its columns",
+                        hint="another job may be making it; else repair_table names it there, or remove them",
                     ) from error
                 schema = store.latest_schema()
         try:
@@ -248,6 +251,25 @@ class HiveBackend:
                 other.make_dir(target.rpartition("/")[0])
                 io.rename(path, target)
 
+    def repair_table(self, identifier: Identifier) -> None:
+        entry = self._found(identifier)
+        if entry is None:
+            location = self._place_of_new(identifier, self._existing_database(identifier.database))
+        elif is_paimon(entry):
+            location = self._location(identifier, entry)
+        else:
+            raise self._taken(identifier, entry)
+        io, path = self._at(location, identifier)
+        if not _is_table(io, path):
+            raise self._missing(identifier, path)
+        store = self._store(io, path, identifier)
+        with self._locked(identifier):
+            schema, name = store.latest_schema(), (identifier.database, identifier.table)
+            if entry is None:
+                external = wants_external(self._settings, schema.options)
+                self._register(identifier, new_table(self._client, name, schema, location, external=external))
+            self._publisher(identifier).repair(store, schema)
+
     def _shows(self, table: Any) -> bool:
         """Whether a table of the metastore is one of this catalog."""
         if is_paimon(table):
@@ -280,11 +302,13 @@ class HiveBackend:
     def _check_free(self, identifier: Identifier) -> None:
         """Raise AlreadyExistsError where the metastore has something of this name."""
         table = self._found(identifier)
-        if table is None:
-            return
+        if table is not None:
+            raise self._taken(identifier, table)
+
+    def _taken(self, identifier: Identifier, table: Any) -> AlreadyExistsError:
         what = "view" if table.tableType == VIEW else "table"
         kind = "" if self._shows(table) or what == "view" else ", of another kind than Paimon's,"
-        raise AlreadyExistsError(f"{what} {identifier}{kind} already exists", path=self._client.uri)
+        return AlreadyExistsError(f"{what} {identifier}{kind} already exists", path=self._client.uri)
 
     def _location(self, identifier: Identifier, table: Any) -> str:
         location = location_of(self._settings, table)
@@ -339,8 +363,10 @@ class HiveBackend:
 
     def _store(self, io: FileIO, path: str, identifier: Identifier) -> TableStore:
         external, cache = ExternalPaths.of(self._storage), cache_of(self._storage)
-        publisher = HivePublisher(self._client, identifier, locks=self._locks)
-        return TableStore(io, path, external=external, publisher=publisher, local_cache=cache)
+        return TableStore(io, path, external=external, publisher=self._publisher(identifier), local_cache=cache)
+
+    def _publisher(self, identifier: Identifier) -> HivePublisher:
+        return HivePublisher(self._client, identifier, locks=self._locks)
 
     def _locked(self, identifier: Identifier) -> AbstractContextManager[object]:
         return nullcontext() if self._locks is None else lock_of(self._locks, identifier).held()

@@ -42,14 +42,26 @@ class HivePublisher(FileSystemPublisher):
         self._name = (identifier.database, identifier.table)
 
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
-        schema = store.schema(snapshot.schema_id)
-        partitioned = is_partitioned(schema)
+        is_partitioned(store.schema(snapshot.schema_id))
         with self._held(store):
             done = super().publish(store, snapshot, latest)
-        if done and partitioned:
-            with logging_errors(store):  # the commit stands
-                self._update_partitions(store, snapshot, schema)
+        if done:
+            self.published_before(store, snapshot)
         return done
+
+    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Have the metastore know a snapshot's partitions; an error is only logged, as the commit stands."""
+        with logging_errors(store, f"Catalog.repair_table('{self._identifier}') tells the metastore again"):
+            schema = store.schema(snapshot.schema_id)
+            if is_partitioned(schema):
+                self._update_partitions(store, snapshot, schema)
+
+    def repair(self, store: TableStore, schema: TableSchema) -> None:
+        """Give the metastore the columns, options and partitions that the files have; the caller holds the lock."""
+        self._update_columns(store, schema, schema)
+        if is_partitioned(schema):
+            live = ManifestReader(store).live_files(store.latest_snapshot(), ("partition",))
+            self._add_partitions(store, schema, set(pc.unique(live["partition"]).to_pylist()))
 
     def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
         """See `SnapshotPublisher`. None when another was faster: the caller finds out.
@@ -100,12 +112,7 @@ class HivePublisher(FileSystemPublisher):
             set(entries.filter(pc.equal(entries["kind"], kind))["partition"].to_pylist())
             for kind in (FileKind.ADD, FileKind.DELETE)
         )
-        if added:
-            settings, table = self._client.settings, self._client.table(*self._name)
-            rows = sorted(added)
-            named = zip(names_of_partitions(schema, rows), partition_directories(schema, rows), strict=True)
-            parts = new_partitions(settings, table, location_of(settings, table) or store.root, named)
-            self._client.add_partitions(*self._name, parts)
+        self._add_partitions(store, schema, added)
         if removed - added and snapshot.commit_kind is CommitKind.OVERWRITE:
             for branch in {MAIN_BRANCH, *store.branches()}:
                 other = store.for_branch(branch)
@@ -117,3 +124,12 @@ class HivePublisher(FileSystemPublisher):
                 except MetastoreError as error:
                     if error.kind not in MISSING:
                         raise
+
+    def _add_partitions(self, store: TableStore, schema: TableSchema, partitions: set[bytes]) -> None:
+        """Name those partitions in the metastore that have no names yet."""
+        if partitions:
+            settings, table = self._client.settings, self._client.table(*self._name)
+            rows = sorted(partitions)
+            named = zip(names_of_partitions(schema, rows), partition_directories(schema, rows), strict=True)
+            parts = new_partitions(settings, table, location_of(settings, table) or store.root, named)
+            self._client.add_partitions(*self._name, parts)

@@ -173,7 +173,10 @@ class _Commit:
                     self.again(retries)  # others were much faster: it has expired
                     continue
                 if snapshot is None:
-                    return landed if landed is None else self.finished(landed)
+                    if landed is None:
+                        return None
+                    publisher.published_before(self.store, landed)
+                    return self.finished(landed)
                 if self.changes.once is not None:
                     self.changes.once.begin(self.store, latest, self.earlier.paths)
                 published = publisher.publish(self.store, snapshot, latest)

@@ -68,6 +68,9 @@ class FileSystemPublisher:
                 raise
             return created
 
+    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Nothing follows but what the caller does."""
+
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         return store.latest_stored_snapshot()
 
@@ -269,16 +272,17 @@ def _state_of(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 @contextmanager
-def logging_errors(store: TableStore) -> Iterator[None]:
+def logging_errors(store: TableStore, hint: str = "") -> Iterator[None]:
     """Around what keeps a table healthy after a commit: raised, an error would have what is committed done again, and
-    so would a warning where warnings are errors."""
+    so would a warning where warnings are errors. ``hint``: what does it later, where the next commit does not."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - see above
         _log.warning(
-            "the change is committed; what should expire after it could not: %s (%s)",
+            "the change is committed; what follows it failed: %s (%s)%s",
             redact(str(error)),
             redact(store.root),
+            f"; {hint}" if hint else "",
         )
 
 
