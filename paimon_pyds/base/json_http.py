@@ -47,7 +47,10 @@ KINDS: Mapping[int, tuple[type[PaimonError], str]] = {
     501: (UnsupportedError, "does not support this"),
 }
 """Our error for each status, and what the catalog does."""
-_HINTS = {401: "check the token and its expiry", 403: "request the permission"}
+_HINTS = {
+    401: "check the token and its expiry; of a signature the key, the region, and the clock of this machine",
+    403: "request the permission",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +238,7 @@ class JsonClient:
             return NoSuchRequestError(
                 f"the server answered with status 404, and not as {self.catalog} does" + more,
                 path=self.uri,
-                hint=f"check that the uri is that of {self.catalog}; a gateway may stand before it",
+                hint=f"check the warehouse, and that the uri is that of {self.catalog}; a gateway may stand before it",
             )
         if kind is NotFoundError:
             missing = MissingResourceError(f"the catalog {what}{said}", path=self.uri)

@@ -92,7 +92,9 @@ class Database:
             raise UnsupportedError(
                 f"JDBC catalogs in {redact(uri).removeprefix('jdbc:').partition(':')[0][:40] or 'no database'} are not"
                 " supported",
-                hint="the option uri must be jdbc:sqlite:/path, jdbc:postgresql://host/db or jdbc:mysql://host/db;"
+                hint="write jdbc:mysql:, by which MariaDB is reached, too, and which Java's lock wants"
+                if kind == "mariadb"
+                else "the option uri must be jdbc:sqlite:/path, jdbc:postgresql://host/db or jdbc:mysql://host/db;"
                 " tables can be opened by their paths",
                 feature="other-catalogs",
             )

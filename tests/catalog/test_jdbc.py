@@ -197,6 +197,10 @@ def test_names_and_files_stay_together(catalog: Catalog, tmp_path: Path) -> None
     Table.create(tmp_path / "wh" / "shop.db" / "v", SCHEMA)
     with pytest.raises(AlreadyExistsError, match="does not name"):
         catalog.create_table("shop.v", SCHEMA)
+    assert catalog.repair_table("shop.v").count() == catalog.repair_table("shop.v").count() == 0
+    assert catalog.tables("shop") == ["t", "v"]
+    with pytest.raises(TableNotFoundError, match="has no table w"):
+        catalog.repair_table("shop.w")
 
 
 def test_an_answer_of_the_database_that_is_lost(
@@ -221,6 +225,7 @@ def test_options_that_name_no_database(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedError) as caught:
             Catalog.open({"metastore": "jdbc", "uri": uri, "warehouse": str(tmp_path)})
         assert "canary" not in str(caught.value)
+        assert ("write jdbc:mysql:" in str(caught.value)) == ("mariadb" in uri)
     with pytest.raises(OptionError):
         Catalog.open({"metastore": "jdbc", "uri": "jdbc:sqlite:x"})
     for name in ("", ":memory:", "file:x.db", f"{tmp_path}/x.db?busy_timeout=1", f"{tmp_path}/\0"):
