@@ -208,6 +208,53 @@ def test_texts_of_one_length_are_gathered(
         assert found == [gathered]
 
 
+@pytest.mark.parametrize("few_pages", [0, 1_000])
+@pytest.mark.parametrize("codec", ["zstd", "snappy"])
+@pytest.mark.parametrize("texts", ["one length", "several lengths", ""])
+def test_values_of_full_dictionaries_are_gathered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_pages: int, codec: str, texts: str
+) -> None:
+    """The first pages have indices of a dictionary until it is full, the others need none: writers store plain values
+    then."""
+    values = TABLE["id"].combine_chunks()
+    if texts:
+        values = pa.array([f"{n:06d}" if texts == "one length" else str(n) * (1 + n % 2) for n in values.to_pylist()])
+    table, path = pa.table({"c": values}), str(tmp_path / "a.parquet")
+    pq.write_table(
+        table, path, compression=codec, data_page_size=1_000, write_batch_size=256, dictionary_pagesize_limit=20_000,
+        write_page_index=True, row_group_size=N // 2,
+    )  # fmt: skip
+    found: list[tuple[bool, int]] = []
+
+    def watched(picks: Any, data: Any, *rest: Any) -> Any:
+        ((result,), parts) = gather_values(picks, data, *rest)
+        found.append((result[0].boundaries.startswith(b"gathered"), max(pick.prefix[1] for pick in result)))
+        return [result], parts
+
+    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr(gather, "FEW_PAGES", few_pages)
+    monkeypatch.setattr(gather, "LARGE_DICTIONARIES", 0)
+    monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
+    fields = from_arrow_schema(table.schema)
+    first, last = [5, 300, N // 2 + 600], [N // 2 - 1, N // 2 - 300, N - 1]
+    for rows, gathered in ((first, True), (sorted(last), texts != "several lengths"), (sorted(first + last), False)):
+        found.clear()
+        assert _read(path, rows, fields)["c"].to_pylist() == [values[i].as_py() for i in rows]
+        [(was_gathered, dictionary)] = found
+        assert was_gathered == gathered
+        assert (dictionary > 0) == (rows[0] == 5 and (not gathered or texts == "several lengths"))
+
+
+def test_an_index_that_the_dictionary_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(TABLE.select(["id"]), path, write_page_index=True, compression="none")
+    monkeypatch.setattr(gather, "LARGE_DICTIONARIES", 0)
+    found = gather.indices_at
+    monkeypatch.setattr(gather, "indices_at", lambda *arguments: found(*arguments) + 100_000)
+    with pytest.raises(CorruptFileError, match="dictionary lacks"):
+        _read(path, [5, 9], FIELDS[:1])
+
+
 @pytest.mark.parametrize("read", [page_heads, heads_one_by_one])
 @pytest.mark.parametrize("wrong", ["rows", "sizes", "chunk", "prefix"])
 def test_headers_that_contradict_the_page_index(

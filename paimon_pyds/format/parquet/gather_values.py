@@ -1,10 +1,11 @@
 """Work on the pages of a column before pyarrow decodes them: values are gathered, zstd pages decompressed together.
 
 If few rows are wanted of numbers, or of texts of one length, that are stored plain and without NULL, the row number
-gives the place of each value: the wanted ones are copied into one small page, and nothing else is decoded. Of values in
-a dictionary, whose runs `index_runs` follows, the wanted indices become such a page behind the dictionary. Other pages
-are decompressed together where that is faster (`page_bodies`). Plain pages without NULL become one page then, others
-keep their bytes and get a new header: the more pages there are, the more time that saves in pyarrow.
+gives the place of each value: the wanted ones are copied into one small page, and nothing else is decoded. Values in a
+dictionary, whose places `index_runs` finds, become such a page, too; of texts of several lengths, the wanted indices
+do, behind the dictionary. A dictionary that no page needs is left out: writers store plain pages once it is full.
+Other pages are decompressed together where that is faster (`page_bodies`). Plain pages without NULL become one page
+then, others keep their bytes and get a new header: the more pages there are, the more time that saves in pyarrow.
 Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader), Encodings.md (PLAIN, RLE / bit-packing
 hybrid).
 """
@@ -31,6 +32,7 @@ from paimon_pyds.format.parquet.page_picks import (
     CODECS,
     DICTIONARIES,
     PLAIN,
+    PLAIN_DICTIONARY,
     RLE,
     RLE_DICTIONARY,
     UNCOMPRESSED,
@@ -63,6 +65,8 @@ _LENGTH, _WORD = 4, 8
 """Bytes of a text's length, and of a word."""
 CONTEXT_BYTES = 12 << 10
 """Bytes that are decompressed in the time that it takes to make a context."""
+LARGE_DICTIONARIES = 16 << 10
+"""Bytes of compressed dictionaries from which finding indices in few pages takes less time than decoding all."""
 FEW_PAGES = 16
 """Contexts that take about as long as the work of this module on a column. For no more, a loop over pages is faster
 than arrays of headers."""
@@ -92,17 +96,42 @@ def _simpler(picks: Sequence[PagePick], data: bytes, path: str) -> tuple[Sequenc
     with decoding(path):
         if sum(len(pick.starts) for pick in picks) > FEW_PAGES:
             return ColumnPages(picks, data).simpler()
-        ends = [*accumulate((pick.size for pick in picks), initial=0)]
-        parts = [[memoryview(data)[start:stop]] for start, stop in pairwise(ends)]
-        return _gathered_one_by_one(picks, data) or (picks, parts)
+        heads = heads_one_by_one(picks, data)
+        found = None
+        if few_wanted(picks):
+            found = _gathered_one_by_one(picks, data, heads)
+            if found is None and sum(pick.prefix[1] for pick in picks) >= LARGE_DICTIONARIES:
+                found = ColumnPages(picks, data).gathered()
+        return found or _as_they_are(picks, data, heads)
 
 
-def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
-    """What `ColumnPages.gathered` finds, page by page: faster for few."""
-    heads, chunk = heads_one_by_one(picks, data), picks[0].chunk
+def _as_they_are(
+    picks: Sequence[PagePick], data: bytes, heads: Sequence[Sequence[tuple[int, PageHead]]]
+) -> tuple[Sequence[PagePick], Sequence[Pages]]:
+    """The same pages with their dictionaries, where a page needs them."""
+    view, needed, parts = memoryview(data), list[PagePick](), list[Pages]()
+    for pick, found in zip(picks, heads, strict=True):
+        start, stop = found[0][0], found[-1][0] + int(pick.sizes[-1])
+        if pick.prefix[1] and not any(_needs_dictionary(head) for _, head in found):
+            pick = replace(pick, prefix=(0, 0))
+        needed.append(pick)
+        parts.append([view[start - pick.prefix[1] : stop]])
+    return (needed if any(a is not b for a, b in zip(needed, picks, strict=True)) else picks), parts
+
+
+def _needs_dictionary(head: PageHead) -> bool:
+    encoding = head.fields.get(2 if head.kind == DATA_PAGE else 4)
+    return encoding is None or encoding in DICTIONARIES
+
+
+def _gathered_one_by_one(
+    picks: Sequence[PagePick], data: bytes, heads: Sequence[Sequence[tuple[int, PageHead]]]
+) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
+    """What `ColumnPages.gathered` finds in plain pages, one after the other: faster for few."""
+    chunk = picks[0].chunk
     each = [head for found in heads for _, head in found]
     if (
-        not (_has_places(picks[0]) and few_wanted(picks))
+        not _has_places(picks[0])
         or any(pick.chunk.codec != chunk.codec for pick in picks)
         or (chunk.codec not in CODECS and chunk.codec != UNCOMPRESSED)
         or any((head.kind, head.fields.get(2), head.fields.get(3)) != (DATA_PAGE, PLAIN, RLE) for head in each)
@@ -163,6 +192,21 @@ def _cut(bodies: Octets, at: Int64s, width: int) -> bytes:
     return bytes(bodies[at[:, None] + np.arange(width)])
 
 
+def _looked_up(body: memoryview, head: PageHead, indices: Int64s, width: int) -> bytes | None:
+    """Values of a dictionary, plain; None of texts of several lengths. ``body``: the dictionary's values. ``width``:
+    bytes of each, 0 for texts."""
+    count, encoding = head.fields.get(1, -1), head.fields.get(2)
+    if encoding not in (PLAIN, PLAIN_DICTIONARY) or count <= 0:
+        return None
+    octets = np.frombuffer(body, np.uint8)
+    stride = width or _length_of_all(octets, np.zeros(1, np.int64), np.array([len(octets)]), np.array([count]))
+    if not stride:
+        return None
+    if len(octets) < count * stride or int(indices.max()) >= count:
+        raise CorruptFileError("an index of a value that the dictionary lacks", field="DictionaryPageHeader")
+    return _cut(octets, indices * stride, stride)
+
+
 def _page_of(
     picks: Sequence[PagePick], values: bytes, encoding: int = PLAIN, prefix: bytes = b""
 ) -> tuple[Sequence[PagePick], Sequence[Pages]]:
@@ -211,12 +255,19 @@ class ColumnPages:
                 found = self.decompressed()
         if found is not None:
             return found
-        view, parts, first = memoryview(self._data), list[Pages](), 0
+        view, picks, parts, first = memoryview(self._data), list[PagePick](), list[Pages](), 0
         for pick, (begin, _) in zip(self._picks, self._dictionaries, strict=True):
-            start = int(self._positions[first])
+            start, part = int(self._positions[first]), slice(first, first + len(pick.starts))
+            if not self._needs_dictionary(part):
+                pick = replace(pick, prefix=(0, 0))
+            picks.append(pick)
             parts.append([view[begin : begin + pick.prefix[1]], view[start : start + int(pick.sizes.sum())]])
-            first += len(pick.starts)
-        return self._picks, parts
+            first = part.stop
+        return picks, parts
+
+    def _needs_dictionary(self, part: slice) -> bool:
+        kinds, encodings = self._heads.kind[part], self._heads.encoding[part]
+        return bool(((kinds != DATA_PAGE) | np.isin(encodings, [-1, *DICTIONARIES])).any())
 
     @property
     def _understood(self) -> bool:
@@ -277,8 +328,10 @@ class ColumnPages:
 
     def gathered(self) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
         """One page of the wanted values; None where places of values can't be reckoned."""
+        if not self._understood:
+            return None
         if not self._plain:
-            return self._gathered_indices()
+            return self._looked_up()
         width, rows, found = self._picks[0].width, self._heads.values, list[bytes]()
         stops, wanted = np.cumsum(rows), self._wanted
         for part, bodies, starts in self._bodies(BLOCK_BYTES):
@@ -303,8 +356,34 @@ class ColumnPages:
         before = accumulate((pick.covered for pick in self._picks), initial=0)
         return np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
 
-    def _gathered_indices(self) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
-        """The same of values that are in dictionaries: of each row group its dictionary, and a page."""
+    def _looked_up(self) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
+        """The same of values in dictionaries; of texts of several lengths, of each row group its dictionary, and a page
+        of indices."""
+        found = self._indices()
+        if found is None:
+            return None
+        edges = np.cumsum([len(pick.local) for pick in self._picks])
+        each = list(zip(self._picks, self._dictionaries, np.split(found, edges[:-1]), strict=True))
+        values = list[bytes]()
+        for pick, (begin, head), indices in each:
+            assert head is not None
+            of_pick = _looked_up(page_body(self._data, begin, head, self.codec), head, indices, pick.width)
+            if of_pick is None:
+                break
+            values.append(of_pick)
+        else:
+            return _page_of(self._picks, b"".join(values))
+        pages, picks = list[Pages](), list[PagePick]()
+        for pick, (begin, head), indices in each:
+            assert head is not None
+            prefix, body = self._dictionary(begin, head), index_page(indices)
+            (gathered,), (of_group,) = _page_of([pick], body, RLE_DICTIONARY, prefix)
+            picks.append(gathered)
+            pages.append(of_group)
+        return picks, pages
+
+    def _indices(self) -> Int64s | None:
+        """The wanted rows' indices of dictionaries; None where some have none, or can't be found."""
         if not np.isin(self._heads.encoding, list(DICTIONARIES)).all() or None in (d for _, d in self._dictionaries):
             return None
         ((every, bodies, starts),) = self._bodies(_MOST_BYTES + 1)
@@ -313,19 +392,7 @@ class ColumnPages:
             return None
         wanted, first = self._wanted, np.cumsum(self._heads.values) - self._heads.values
         page = np.searchsorted(first, wanted, "right") - 1
-        found = indices_at(bodies, values, starts + self._heads.uncompressed, page, wanted - first[page])
-        if found is None:
-            return None
-        edges = np.cumsum([len(pick.local) for pick in self._picks])
-        parts, picks = list[Pages](), list[PagePick]()
-        each = zip(self._picks, self._dictionaries, np.split(found, edges[:-1]), strict=True)
-        for pick, (begin, dictionary), indices in each:
-            assert dictionary is not None
-            prefix, body = self._dictionary(begin, dictionary), index_page(indices)
-            (gathered,), (pages,) = _page_of([pick], body, RLE_DICTIONARY, prefix)
-            picks.append(gathered)
-            parts.append(pages)
-        return picks, parts
+        return indices_at(bodies, values, starts + self._heads.uncompressed, page, wanted - first[page])
 
     def decompressed(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:
         """The same pages, not compressed; plain values of a row group without NULL become one page."""
@@ -337,7 +404,9 @@ class ColumnPages:
         for pick, (begin, dictionary) in zip(self._picks, self._dictionaries, strict=True):
             part = slice(first, first + len(pick.starts))
             sizes, rows = self._heads.uncompressed[part], pick.rows
-            prefix = b"" if dictionary is None else self._dictionary(begin, dictionary)
+            prefix = b""
+            if dictionary is not None and self._needs_dictionary(part):
+                prefix = self._dictionary(begin, dictionary)
             if values is None:
                 encodings = self._heads.encoding[part].tolist()
                 headers = [_head(*one) for one in zip(rows.tolist(), encodings, sizes.tolist(), strict=True)]
