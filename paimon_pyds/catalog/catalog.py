@@ -460,7 +460,7 @@ class Catalog:
             raise found from error
 
     def repair_table(self, name: str) -> Table:
-        """Have the catalog know a table as its files say it is; the files stay as they are.
+        """Bring the catalog's entry of a table in line with the table's files, which stay as they are.
 
         A Hive metastore or AWS Glue gets the table's columns, options and partitions, a JDBC catalog its name: where
         they lack the table, or missed a change. The files are where the catalog says, or would put them.

@@ -104,7 +104,7 @@ class RestPublisher:
                 raise CommitOutcomeUnknownError(what, path=store.root, hint=hint) from reason
             retry.next()
 
-    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
+    def after_publish(self, store: TableStore, snapshot: Snapshot) -> None:
         """Nothing follows: the server knows it."""
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:

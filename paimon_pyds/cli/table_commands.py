@@ -222,7 +222,7 @@ def rename(at: Target, name: str) -> None:
 
 @command(program, branch=False)
 def repair_table(at: Target) -> None:
-    """Have a Hive, Glue or JDBC catalog know a table as its files say it is."""
+    """Bring the entry of a table in a Hive, Glue or JDBC catalog in line with the table's files."""
     assert at.path is not None
     catalog = at.catalog(at.path)
     if catalog is None:

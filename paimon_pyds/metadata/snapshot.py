@@ -194,9 +194,12 @@ class SnapshotPublisher(Protocol):
         Raises CommitOutcomeUnknownError: it may have been published; PaimonError: it was not published.
         """
 
-    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
-        """Do what follows the publishing of a snapshot: the process that published it may have died before. Raises
-        nothing."""
+    def after_publish(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Bring the catalog's entry of the table up to date with a published snapshot. Errors are logged.
+
+        `publish` calls it. So does a caller that finds the snapshot published by an earlier process, which may have
+        died before this.
+        """
 
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         """The latest snapshot of the store's branch; None when nothing was ever committed."""

@@ -196,7 +196,7 @@ class UserCommits:
                 found = Committed(record.intent.identifier, State())
         if found is not None and found.state.id and store.publisher is not None:
             with suppress(PaimonError, OSError):  # it may have expired
-                store.publisher.published_before(store, store.snapshot(found.state.id))
+                store.publisher.after_publish(store, store.snapshot(found.state.id))
         self._known, self._seen = found, State.of(latest)
 
     def _newest(self, store: TableStore, after: int, latest: Snapshot) -> tuple[Committed | None, bool]:

@@ -42,15 +42,15 @@ class HivePublisher(FileSystemPublisher):
         self._name = (identifier.database, identifier.table)
 
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
-        is_partitioned(store.schema(snapshot.schema_id))
+        is_partitioned(store.schema(snapshot.schema_id))  # refuses before anything is published
         with self._held(store):
             done = super().publish(store, snapshot, latest)
         if done:
-            self.published_before(store, snapshot)
+            self.after_publish(store, snapshot)
         return done
 
-    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
-        """Have the metastore know a snapshot's partitions; an error is only logged, as the commit stands."""
+    def after_publish(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Add a snapshot's partitions to the metastore. An error is only logged, as the commit stands."""
         with logging_errors(store, f"Catalog.repair_table('{self._identifier}') tells the metastore again"):
             schema = store.schema(snapshot.schema_id)
             if is_partitioned(schema):

@@ -175,7 +175,7 @@ class _Commit:
                 if snapshot is None:
                     if landed is None:
                         return None
-                    publisher.published_before(self.store, landed)
+                    publisher.after_publish(self.store, landed)
                     return self.finished(landed)
                 if self.changes.once is not None:
                     self.changes.once.begin(self.store, latest, self.earlier.paths)

@@ -68,8 +68,8 @@ class FileSystemPublisher:
                 raise
             return created
 
-    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
-        """Nothing follows but what the caller does."""
+    def after_publish(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Nothing to do: a directory has no entry to bring up to date."""
 
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         return store.latest_stored_snapshot()

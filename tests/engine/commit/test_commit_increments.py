@@ -223,7 +223,7 @@ class _Catalog:
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         return store.latest_stored_snapshot()
 
-    def published_before(self, store: TableStore, snapshot: Snapshot) -> None:
+    def after_publish(self, store: TableStore, snapshot: Snapshot) -> None:
         raise AssertionError("nothing is committed twice")
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
