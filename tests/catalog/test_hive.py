@@ -237,10 +237,16 @@ def test_a_stream_that_starts_again_names_the_partitions_of_its_last_commit(
         writer.write({"id": [2], "p": ["b"]})
         assert writer.commit(0).committed_before
     assert table.count() == 2 and names_of_partitions(catalog) == ["a", "b"]
+    table.maintenance.drop_partitions("p = 'b'")
+    with catalog.table("shop.t").stream_writer("job") as writer:
+        assert writer.committed() == 0
+    assert names_of_partitions(catalog) == ["a"]
 
 
 def test_the_metastore_is_told_again_what_the_files_say(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", {"id": [1, 2], "p": ["a", "b"]}, partition_by=["p"], options=PARTS)
+    table.branches.create("b")
+    Table.open(table.path, "b").append({"id": [4], "p": ["branch"]})
     by_path = Table.open(table.path)
     by_path.alter(add_columns={"x": "INT"}, set_options={"snapshot.num-retained.max": 77})
     by_path.append({"id": [3], "p": ["c"], "x": [1]})
@@ -248,12 +254,17 @@ def test_the_metastore_is_told_again_what_the_files_say(catalog: Catalog) -> Non
     assert catalog.repair_table("shop.t").count() == 3
     found = client(catalog).call("get_table", "shop", "t")
     assert ([c.name for c in found.sd.cols], [c.name for c in found.partitionKeys]) == (["id", "x"], ["p"])
-    assert found.parameters["snapshot.num-retained.max"] == "77" and names_of_partitions(catalog) == ["a", "b", "c"]
+    assert found.parameters["snapshot.num-retained.max"] == "77" and names_of_partitions(catalog) == [
+        "a",
+        "b",
+        "branch",
+        "c",
+    ]
     client(catalog).call("drop_table", "shop", "t", False)
     assert catalog.tables("shop") == []
     with pytest.raises(AlreadyExistsError, match="which the metastore does not name"):
         catalog.create_table("shop.t", SCHEMA)
-    assert catalog.repair_table("shop.t").count() == 3 and names_of_partitions(catalog) == ["a", "b", "c"]
+    assert catalog.repair_table("shop.t").count() == 3 and names_of_partitions(catalog) == ["a", "b", "branch", "c"]
     with pytest.raises(TableNotFoundError, match="has no table u"):
         catalog.repair_table("shop.u")
     with pytest.raises(DatabaseNotFoundError, match="no database 'shap'"):

@@ -46,22 +46,18 @@ class HivePublisher(FileSystemPublisher):
         with self._held(store):
             done = super().publish(store, snapshot, latest)
         if done:
-            self.after_publish(store, snapshot)
+            self._tell(store, snapshot)
         return done
 
     def after_publish(self, store: TableStore, snapshot: Snapshot) -> None:
-        """Add a snapshot's partitions to the metastore. An error is only logged, as the commit stands."""
-        with logging_errors(store, f"Catalog.repair_table('{self._identifier}') tells the metastore again"):
-            schema = store.schema(snapshot.schema_id)
-            if is_partitioned(schema):
-                self._update_partitions(store, snapshot, schema)
+        """Add those of a snapshot's partitions to the metastore that no later one has emptied."""
+        self._tell(store, snapshot, is_newest=False)
 
     def repair(self, store: TableStore, schema: TableSchema) -> None:
         """Give the metastore the columns, options and partitions that the files have; the caller holds the lock."""
         self._update_columns(store, schema, schema)
         if is_partitioned(schema):
-            live = ManifestReader(store).live_files(store.latest_snapshot(), ("partition",))
-            self._add_partitions(store, schema, set(pc.unique(live["partition"]).to_pylist()))
+            self._add_partitions(store, schema, _partitions_with_rows(store))
 
     def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
         """See `SnapshotPublisher`. None when another was faster: the caller finds out.
@@ -104,7 +100,14 @@ class HivePublisher(FileSystemPublisher):
 
         Retry(_PAUSES, attempts=_TRIES).call(update, ChangedEntryError)
 
-    def _update_partitions(self, store: TableStore, snapshot: Snapshot, schema: TableSchema) -> None:
+    def _tell(self, store: TableStore, snapshot: Snapshot, *, is_newest: bool = True) -> None:
+        """Have the metastore follow a snapshot. An error is only logged, as the commit stands."""
+        with logging_errors(store, f"Catalog.repair_table('{self._identifier}') tells the metastore again"):
+            schema = store.schema(snapshot.schema_id)
+            if is_partitioned(schema):
+                self._update_partitions(store, snapshot, schema, is_newest)
+
+    def _update_partitions(self, store: TableStore, snapshot: Snapshot, schema: TableSchema, is_newest: bool) -> None:
         """Name the partitions that got rows in the metastore, and no more those whose last rows went."""
         reader = ManifestReader(store)
         entries = reader.entries(reader.delta(snapshot), ("kind", "partition"))
@@ -112,13 +115,9 @@ class HivePublisher(FileSystemPublisher):
             set(entries.filter(pc.equal(entries["kind"], kind))["partition"].to_pylist())
             for kind in (FileKind.ADD, FileKind.DELETE)
         )
-        self._add_partitions(store, schema, added)
+        self._add_partitions(store, schema, added if is_newest else added & _partitions_with_rows(store))
         if removed - added and snapshot.commit_kind is CommitKind.OVERWRITE:
-            for branch in {MAIN_BRANCH, *store.branches()}:
-                other = store.for_branch(branch)
-                live = ManifestReader(other).live_files(other.latest_snapshot(), ("partition",))
-                removed -= set(pc.unique(live["partition"]).to_pylist())
-            for names in names_of_partitions(schema, sorted(removed)):
+            for names in names_of_partitions(schema, sorted(removed - _partitions_with_rows(store))):
                 try:
                     self._client.drop_partition(*self._name, list(names.values()))
                 except MetastoreError as error:
@@ -133,3 +132,13 @@ class HivePublisher(FileSystemPublisher):
             named = zip(names_of_partitions(schema, rows), partition_directories(schema, rows), strict=True)
             parts = new_partitions(settings, table, location_of(settings, table) or store.root, named)
             self._client.add_partitions(*self._name, parts)
+
+
+def _partitions_with_rows(store: TableStore) -> set[bytes]:
+    """The partitions that a branch of the table has now."""
+    found = set[bytes]()
+    for branch in {MAIN_BRANCH, *store.branches()}:
+        other = store.for_branch(branch)
+        live = ManifestReader(other).live_files(other.latest_snapshot(), ("partition",))
+        found.update(pc.unique(live["partition"]).to_pylist())
+    return found
