@@ -10,6 +10,7 @@ from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
+from paimon_pyds.ops.ddl.blob_columns import check_movable
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table, remove_table, unmake
 from paimon_pyds.storage import FileIO, open_file_io
 
@@ -91,6 +92,7 @@ class FileSystemBackend:
         source, target = self._existing(identifier), self.path(new)
         if self._io.exists(target):
             raise AlreadyExistsError(f"table {new} already exists", path=target)
+        check_movable(self.store(identifier))
         self._io.make_dir(self._database_path(new.database))
         try:
             self._io.rename(source, target)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import struct
 import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
@@ -25,7 +27,12 @@ from paimon_pyds.errors import (
     UnknownColumnError,
     UnsupportedError,
 )
-from paimon_pyds.format.blob.references import BlobDescriptor, encode_descriptor
+from paimon_pyds.format.blob.references import (
+    BlobDescriptor,
+    decode_references,
+    encode_descriptor,
+    encode_references,
+)
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.peers import Pypaimon
 
@@ -283,6 +290,53 @@ def test_values_of_tables_with_a_primary_key(more: dict[str, str], tmp_path: Pat
     assert len(_packs(path)[1]) < len(there) + 2  # those of rows that are gone are named no more, and stay
     with pytest.raises(UnsupportedError, match="new values by append alone"):
         table.update({"b": "CAST('p' AS BINARY)"}, "id = 1")
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_copies_of_tables_with_a_primary_key_have_packs_of_their_own(file_format: str, tmp_path: Path) -> None:
+    options = {"bucket": "2", "blob.target-file-size": "64 b", "write-only": "true", "file.format": file_format}
+    columns = "p STRING, id INT NOT NULL, v STRING, b BLOB, c BLOB"
+    table = pp.Table.create(tmp_path / "t", columns, primary_key=["p", "id"], partition_by=["p"], options=options)
+    blobs = [bytes([i]) * i if i % 3 else None for i in range(9)]
+    table.append([{"p": f"p{i % 2}", "id": i, "v": f"v{i}", "b": blob, "c": None} for i, blob in enumerate(blobs)])
+    table.alter(rename_columns={"b": "d"}, set_options={"data-file.thin-mode": "true"})
+    table.append([{"p": "p0", "id": i, "v": "new", "d": b"d", "c": b""} for i in (2, 8)])
+    table.delete("id = 1")
+    table.maintenance.rescale(1, where="p = 'p0'")
+    rows = table.to_arrow().sort_by("id")
+    for name, where in (("all", None), ("part", "p = 'p0'")):
+        planned = table.maintenance.clone(tmp_path / name, where=where, dry_run=True)
+        done = table.maintenance.clone(tmp_path / name, where=where)
+        assert (planned.files, planned.bytes) == (done.files, done.bytes)
+    shutil.move(tmp_path / "t", tmp_path / "gone")
+    for name, wanted in (("all", rows), ("part", rows.filter(pc.equal(rows["p"], "p0")))):
+        copy = pp.Table.open(tmp_path / name)
+        assert copy.to_arrow().sort_by("id") == wanted
+        assert copy.lookup([("p0", 8)])["d"].to_pylist() == [b"d"]
+        assert not copy.maintenance.verify(deep=True).findings
+        there, named = _packs(tmp_path / name)
+        assert there == named
+        copy.compact(full=True)
+        assert copy.to_arrow().sort_by("id") == wanted
+
+
+def test_lists_of_packs_that_are_damaged() -> None:
+    uris = [f"{folder}/data-{i}.managed.blob" for folder in ("/w/t", "file:/w/é\U0001f600\0") for i in range(3)]
+    data = encode_references([*uris, "/w/t/other"])
+    assert sorted(decode_references(data, "list")) == sorted(uris)
+    assert decode_references(encode_references([]), "list") == []
+
+    def with_crc(body: bytes) -> bytes:
+        return data[:4] + body + struct.pack(">I", zlib.crc32(body))
+
+    body, places = data[4:-4], range(len(data))
+    wrong = [data[:n] for n in places] + [bytes([*data[:n], data[n] ^ 1, *data[n + 1 :]]) for n in places]
+    wrong += [with_crc(body[:n]) for n in range(len(body))] + [with_crc(body + b"\0")]
+    wrong += [with_crc(body[:1] + struct.pack(">i", n) + body[5:]) for n in (-1, 5, 7, 2**31 - 1)]
+    wrong += [with_crc(b"\2" + body[1:]), with_crc(b"\1" + struct.pack(">iHBHB", 1, 1, 255, 1, 65))]
+    for each in wrong:
+        with pytest.raises(CorruptFileError):
+            decode_references(each, "list")
 
 
 def test_descriptors_in_tables_with_a_primary_key(tmp_path: Path) -> None:

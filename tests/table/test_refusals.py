@@ -90,6 +90,12 @@ def _blob(path: Path) -> pp.Table:
     return table
 
 
+def _blob_in_catalog(path: Path) -> pp.Catalog:
+    (path / "d.db").mkdir(parents=True)
+    _blob(path / "d.db")
+    return pp.Catalog.open(path)
+
+
 def _vectors_apart(path: Path) -> pp.Table:
     table = pp.Table.create(path / "t", "id INT, v VECTOR<INT, 1>", options=EVOLUTION)
     table.append([{"id": 1, "v": [1]}])
@@ -197,6 +203,7 @@ CASES = [
       for column, bucket in (("ARRAY<BLOB>", "1"), ("MAP<INT, BLOB>", "1"), ("BLOB", "-2"))),
     Case("blob", "write", _blob, lambda t: t.update({"b": "CAST('x' AS BINARY)"}), "append whole rows"),
     Case("blob", "write", _blob, lambda t: t.append(BLOB_ROW, options={"file.format": "row"}), "file.format=parquet"),
+    Case("blob", "write", _blob_in_catalog, lambda c: c.rename_table("d.t", "u"), "maintenance.clone"),
     Case("vector", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v VECTOR<INT, 1>", options=EVOLUTION | {"vector.file.format": "lance"}), "choose parquet"),
     Case("vector", "write", _vectors_apart, lambda t: t.update({"v": "array(2)"}), "full=True"),

@@ -42,6 +42,7 @@ from paimon_pyds.metadata.directory_store import DirectoryStore
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.store import TableStore, cache_of
+from paimon_pyds.ops.ddl.blob_columns import check_movable
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table, remove_table, table_schema, unmake
 from paimon_pyds.storage import FileIO, Lockable, normalise_location, open_file_io, options_of_store, scheme_of
 
@@ -241,6 +242,8 @@ class HiveBackend:
             self._check_free(new)
             table = self._existing(identifier)
             before = self._location(identifier, table)
+            if not is_external(table) and _is_table(*self._at(before)):
+                check_movable(self.store(identifier))
             table.dbName, table.tableName = new.database, new.table
             self._rename(identifier, new, table)
             after = self._location(new, self._existing(new))

@@ -226,14 +226,15 @@ class WriteContext:
 
     def at_level(self, level: int) -> WriteContext:
         """How the files of one level of a table with a primary key are written (options ``….per.level``)."""
-        return self._with(level_options(self.options, level))
+        return self.with_options(level_options(self.options, level))
 
     def of_changelog(self, level: int) -> WriteContext:
         """How changelog files are written: with options of their own before those of a level, without file indexes."""
-        own = self._with(changelog_options(self.options, level))
+        own = self.with_options(changelog_options(self.options, level))
         return replace(own, changelog=True, file_source=FILE_SOURCE_APPEND)
 
-    def _with(self, options: Mapping[str, str]) -> WriteContext:
+    def with_options(self, options: Mapping[str, str]) -> WriteContext:
+        """The same with other options of this write."""
         return replace(self, dynamic_options={**self.dynamic_options, **options})
 
     @cached_property
@@ -270,7 +271,7 @@ class WriteContext:
         size = self.options.get("vector.target-file-size")
         own = {"file.format": file_format or str(self.options.get("vector.file.format"))}
         own |= {} if size is None else {"target-file-size": str(size)}
-        return replace(self._with(own), columns=frozenset(field.name for field in self.vector_fields))
+        return replace(self.with_options(own), columns=frozenset(field.name for field in self.vector_fields))
 
     def conformer(self, names: Sequence[str] | None = None) -> Conformer:
         """What brings rows to the columns `RowLayout.values`, or those of them that are named."""

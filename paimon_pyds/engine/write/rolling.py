@@ -46,7 +46,7 @@ _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
 _SMALL_INDEX_BYTES = 256 << 10
 """Nothing is said of indexes that take no more."""
-_PACKS_SUFFIX = ".blobref"
+PACKS_SUFFIX = ".blobref"
 """Added to the name of a data file it is that of the file that lists the packs of BLOBs that it refers to."""
 _LARGE_INDEXES: set[str] = set()
 """Tables of which it was said that their indexes are large."""
@@ -300,8 +300,8 @@ class _OpenFile:
         found = data_file(self._context, self._path, (size, self.rows), container, stats, self._collector.finish())
         if self._packs is None:
             return found
-        name = f"{found.file_name}{_PACKS_SUFFIX}"
-        self._context.io.write_bytes(f"{self._path}{_PACKS_SUFFIX}", self._packs.encoded())
+        name = f"{found.file_name}{PACKS_SUFFIX}"
+        self._context.io.write_bytes(f"{self._path}{PACKS_SUFFIX}", self._packs.encoded())
         return replace(found, extra_files=(*found.extra_files, name))
 
     def abort(self) -> None:
@@ -313,7 +313,7 @@ class _OpenFile:
                     future.exception()  # wait; the error that led here is the one to report
             queue.pending.clear()
         self._writer.abort()
-        packs = [] if self._packs is None else [f"{self._path}{_PACKS_SUFFIX}"]
+        packs = [] if self._packs is None else [f"{self._path}{PACKS_SUFFIX}"]
         discard(self._context.io, [self._path, index_path(self._path), *packs])
 
 

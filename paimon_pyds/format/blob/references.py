@@ -125,3 +125,30 @@ def _java_utf(text: str) -> bytes:
     units = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
     data = "".join(map(chr, units)).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     return struct.pack(">H", len(data)) + data
+
+
+def decode_references(data: bytes, path: object) -> list[str]:
+    """The packs that a ``.blobref`` file lists, by their paths. Raises CorruptFileError."""
+    if data[:4] != _REFERENCES or len(data) < 13 or struct.unpack(">I", data[-4:])[0] != zlib.crc32(data[4:-4]):
+        raise CorruptFileError("this is no list of packs, or its checksum is wrong", path=path, field="crc")
+    version, count = struct.unpack_from(">bi", data, 4)
+    if version != 1:
+        raise CorruptFileError(f"a list of packs of version {version}, not 1", path=path, field="version")
+    texts, at = list[str](), 9
+    for _ in range(2 * max(count, 0)):
+        end = at + 2 + struct.unpack_from(">H", data, at)[0] if at + 6 <= len(data) else len(data)
+        if end > len(data) - 4:
+            raise CorruptFileError(f"a list of {count} packs ends before them", path=path, offset=at, field="length")
+        texts.append(_java_text(data[at + 2 : end], path))
+        at = end
+    if count < 0 or at != len(data) - 4:
+        raise CorruptFileError(f"a list of {count} packs does not end with them", path=path, offset=at, field="count")
+    return [f"{folder}/{name}" for folder, name in zip(texts[::2], texts[1::2], strict=True)]
+
+
+def _java_text(data: bytes, path: object) -> str:
+    try:
+        units = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+    except UnicodeError as error:
+        raise CorruptFileError("the name of a pack is no text", path=path, field="name") from error

@@ -34,7 +34,7 @@ from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.ops.ddl.blob_options import without_columns
+from paimon_pyds.ops.ddl.blob_columns import without_columns
 from paimon_pyds.ops.ddl.schema_columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ops.ddl.validate import COLUMN_OPTIONS, validate_schema
 

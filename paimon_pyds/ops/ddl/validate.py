@@ -29,7 +29,7 @@ from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import METADATA_FIELDS
-from paimon_pyds.ops.ddl.blob_options import check_blob_options
+from paimon_pyds.ops.ddl.blob_columns import check_blob_options
 
 COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns", "upsert-key")
 

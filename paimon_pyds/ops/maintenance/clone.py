@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from paimon_pyds.engine.commit.publisher import on_newest, removing_unfinished
 from paimon_pyds.engine.execution.live_files import live_of, partition_condition
 from paimon_pyds.engine.scan.other_branch import other_branch
 from paimon_pyds.engine.scan.planned_files import file_locations, index_file_paths
+from paimon_pyds.engine.write.rolling import PACKS_SUFFIX
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.partition import partitions_meeting
@@ -43,6 +44,9 @@ from paimon_pyds.storage import FileIO, discard, scheme_of
 from paimon_pyds.storage.claims import claim_text, is_left_over, owner_text
 from paimon_pyds.storage.concurrent import concurrent_each
 
+if TYPE_CHECKING:
+    from paimon_pyds.ops.maintenance.clone_blobs import PackedFile
+
 _BYTES_AT_ONCE = 8 << 20
 _EXTERNAL = "data-file.external-paths"
 _LOCK = ".clone-lock"
@@ -56,8 +60,8 @@ class CloneSummary(Summary):
 
     Attributes:
         snapshot_id: the state, whose number the only snapshot of the copy has; None for a table without a snapshot.
-        files: data files, with indexes, deletion vectors and statistics.
-        bytes: of the data files and of the index files of the table.
+        files: data files, with indexes, deletion vectors, BLOBs and statistics.
+        bytes: of the data files, of packs of BLOBs, and of the index files of the table.
         seconds: time taken.
         dry_run: nothing was copied.
     """
@@ -160,6 +164,9 @@ class _Copy:
         self._entries: pa.RecordBatch | None = None
         self._indexes: Sequence[IndexEntry] = ()
         self._rows: int | None = None  # of some partitions
+        self._packed: dict[str, PackedFile] = {}
+        self._paths: list[str] = []  # of the entries' files, in their order
+        self._copied: dict[str, int] = {}  # sizes of copies
         self.files: dict[str, str] = {}
         self.bytes = 0
 
@@ -178,14 +185,14 @@ class _Copy:
             self._rows = pc.sum(entries["row_count"]).as_py() or 0
         at = entries.schema.get_field_index("external_path")
         inside = entries.set_column(at, entries.schema.field(at), pa.nulls(entries.num_rows, pa.string()))
-        places = zip(
-            file_locations(store, schema, entries).paths, file_locations(store, schema, inside).paths, strict=True
-        )
-        for (path, place), beside in zip(places, entries["extra_files"].to_pylist(), strict=True):
+        self._entries, self._paths = inside, [*file_locations(store, schema, entries).paths]
+        places = zip(self._paths, file_locations(store, schema, inside).paths, strict=True)
+        for number, ((path, place), beside) in enumerate(zip(places, entries["extra_files"].to_pylist(), strict=True)):
             self._add(path, place)
             for name in beside:
                 self._add(store.paths.extra_file(path, name), store.paths.extra_file(place, name))
-        self._entries = inside
+            if any(name.endswith(PACKS_SUFFIX) for name in beside) and not path.endswith(".row"):
+                self._add_packed(inside.slice(number, 1), path)
         self._indexes = [replace(entry, external_path=None) for entry in indexes]
         for path, place in zip(
             index_file_paths(store, schema, indexes), index_file_paths(store, schema, self._indexes), strict=True
@@ -194,10 +201,22 @@ class _Copy:
         if snapshot.statistics is not None and where is None:  # they are about all partitions
             path = store.paths.statistics(snapshot.statistics)
             self._add(path, path)
-        self.bytes = (pc.sum(entries["file_size"]).as_py() or 0) + sum(entry.file_size for entry in self._indexes)
+        self.bytes += (pc.sum(entries["file_size"]).as_py() or 0) + sum(entry.file_size for entry in self._indexes)
 
     def _add(self, path: str, place: str) -> None:
         self.files[path] = f"{self._target.root}{place[len(self._store.root) :]}"
+
+    def _add_packed(self, entry: pa.RecordBatch, path: str) -> None:
+        """A data file whose copy gets descriptors of the packs that are copied with it."""
+        from paimon_pyds.ops.maintenance.clone_blobs import packed_file  # few tables have such
+
+        schema_id, level, size = (entry[name][0].as_py() for name in ("schema_id", "level", "file_size"))
+        schema, file = self._store.schema(schema_id), (path, size)
+        packed = packed_file(self._store, schema, level, file, self.files[path], self._target.root)
+        if packed.packs:
+            self._packed[path] = packed
+            self.bytes += sum(self._store.io.size(pack) for pack in packed.packs if pack not in self.files)
+            self.files |= packed.packs
 
     def take_away_left_over(self, call: str, *, dry_run: bool) -> None:
         """Empty the place, if the same call was killed there before there was a table. Raises AlreadyExistsError."""
@@ -229,7 +248,7 @@ class _Copy:
         with phase("copying", bytes=self.bytes, files=len(self.files)) as step:
 
             def one(pair: tuple[str, str]) -> None:
-                size = self._copy(*pair)
+                size = self._copied[pair[0]] = self._copy(*pair)
                 step.advance(files=1, bytes=size)
 
             concurrent_each(one, list(self.files.items()), threads_of(self._options))
@@ -262,6 +281,10 @@ class _Copy:
         return lock
 
     def _copy(self, path: str, place: str) -> int:
+        listed = self._packed.get(path.removesuffix(PACKS_SUFFIX))
+        if listed is not None:
+            self._made.append(place)
+            return (listed.write if path == listed.path else listed.write_references)(self._target.io, place)
         try:
             source = self._store.io.open_input(path)
         except FileNotFoundError as error:
@@ -280,11 +303,15 @@ class _Copy:
     def _snapshot(self, snapshot: Snapshot) -> Snapshot:
         """The only snapshot of the copy: it adds all files."""
         target, codec = self._target, str(self._options.get("manifest.compression"))
+        assert self._entries is not None, "a state is gathered before it is written"
+        at = self._entries.schema.get_field_index("file_size")
+        sizes = array([self._copied[path] for path in self._paths], pa.int64())
+        entries = self._entries.set_column(at, self._entries.schema.field(at), sizes)
         writer = ManifestWriter(target, self._options, self._store.schema(snapshot.schema_id))
         names = writer.written
         try:
             lists = []
-            for number, manifests in enumerate(([], writer.write(self._entries))):
+            for number, manifests in enumerate(([], writer.write(entries))):
                 data = encode_manifest_list(manifests, codec)
                 lists.append(target.write_manifest_list(data, str(uuid.uuid4()), number))
                 names.append(lists[-1][0])

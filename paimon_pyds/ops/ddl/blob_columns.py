@@ -1,4 +1,4 @@
-"""Options that name BLOB columns.
+"""BLOB columns: options that name them, and tables that can't be moved.
 
 Source: Paimon documentation, primary-key-table/blob-storage; Java: class SchemaValidation.
 """
@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from paimon_pyds.base.options import BLOB_OPTIONS, TableOptions, blob_options, holds_descriptors
 from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.types.kinds import Kind
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.format import has_kind
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
 
 _STORED, _DESCRIPTORS, _VIEWS = BLOB_OPTIONS
 
@@ -52,3 +53,19 @@ def without_columns(options: Mapping[str, str], names: Collection[str]) -> dict[
     """Options without the names of columns that are dropped."""
     left = {key: [n for n in comma_separated(value) if n not in names] for key, value in blob_options(options).items()}
     return {key: ",".join(left.get(key, [value])) for key, value in options.items() if left.get(key, True)}
+
+
+def check_movable(store: TableStore) -> None:
+    """Raises UnsupportedError for a table whose files can't be moved: data files have the paths of packs of BLOBs."""
+    if store.latest_snapshot_id() is None:
+        return
+    for schema in map(store.schema, store.schema_ids()):
+        blobs = [f for f in schema.fields if has_kind(f.type, Kind.BLOB) and not holds_descriptors(f, schema.options)]
+        if schema.primary_keys and blobs:
+            raise UnsupportedError(
+                f"column {blobs[0].name}: the table is not renamed, as that moves its files, and rows have the paths "
+                "of those with BLOBs",
+                path=store.root,
+                hint="copy it with table.maintenance.clone, and drop it then",
+                feature="blob",
+            )
