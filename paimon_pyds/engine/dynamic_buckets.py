@@ -20,24 +20,23 @@ from paimon_pyds.base.arrays import from_numpy
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import hash_rows
-from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.commit.earlier import EarlierCommits
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.execution.writing import abort_messages, write_context
 from paimon_pyds.engine.read import read_split
-from paimon_pyds.engine.scan.planned_files import planned_files
+from paimon_pyds.engine.scan.planned_files import planned_files, spec_of_files
 from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.keys.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.keys.bucket.key_buckets import KeyBuckets
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, KeyHashes, added_entries, increments_of
 from paimon_pyds.metadata.manifest import HASH, DataFile
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import ReadSpec, Split
+from paimon_pyds.metadata.split import Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
 
@@ -144,15 +143,7 @@ class _Now:
         entries = added_entries((part, (self.sized(part, file),)) for part, file in files)
         assert entries is not None
         ids = entries["schema_id"].unique().to_pylist()
-        spec = ReadSpec(
-            io=self.store.io,
-            schemas=with_key_values({id_: self.store.schema(id_).fields for id_ in ids}),
-            fields=fields,
-            partition_fields=self.schema.partition_fields,
-            options=without_secrets(self.schema.options),
-            use_index=False,
-            leading=leading_columns(self.schema),
-        )
+        spec = spec_of_files(self.store, self.schema, fields, ids, numbered=True)
         planned = planned_files(self.store, self.schema, entries)
         return Split.of(spec, [file._replace(run=None) for file in planned])
 

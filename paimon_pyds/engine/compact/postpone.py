@@ -22,7 +22,6 @@ from paimon_pyds.base.arrays import array, from_numpy, grouped, pc, scalar
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.engine.compact.options import CompactOptions
@@ -30,18 +29,18 @@ from paimon_pyds.engine.execution.executor import Executor, LocalExecutor, mappe
 from paimon_pyds.engine.execution.live_files import live_in
 from paimon_pyds.engine.execution.writing import abort_messages, write_context
 from paimon_pyds.engine.read import read_split
-from paimon_pyds.engine.scan.planned_files import planned_files, written_order
+from paimon_pyds.engine.scan.planned_files import planned_files, spec_of_files, written_order
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.engine.write.sequence_numbers import FilesRenumbering
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner, bucket_shares
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, added_entries
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.split import PlannedFile, Split
 from paimon_pyds.metadata.store import TableStore
 
 _BUCKETS_AT_ONCE = 16
@@ -205,16 +204,8 @@ def _tasks(
 ) -> list[_Task]:
     schema = context.schema
     ids = entries["schema_id"].unique().to_pylist()
-    spec = ReadSpec(
-        io=store.io,
-        schemas=with_key_values({id_: store.schema(id_).fields for id_ in ids}),
-        fields=(*schema.fields, KEY_VALUE_FIELDS[1]),
-        partition_fields=schema.partition_fields,
-        options=without_secrets(schema.options),
-        use_index=False,
-        leading=leading_columns(schema),
-        zone=zone_given(context.dynamic_options),
-    )
+    spec = spec_of_files(store, schema, (*schema.fields, KEY_VALUE_FIELDS[1]), ids, numbered=True)
+    spec = replace(spec, zone=zone_given(context.dynamic_options))
     entries = entries.take(array(written_order(entries), pa.int64()))
     files: dict[bytes, list[PlannedFile]] = {}
     for file in planned_files(store, schema, entries):

@@ -12,18 +12,16 @@ from paimon_pyds.base.arrays import array
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.sort.external import SortSpec, sorted_batches
 from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.compact.append_plan import Group, Plan
 from paimon_pyds.engine.read import read_split
-from paimon_pyds.engine.scan.planned_files import planned_files
+from paimon_pyds.engine.scan.planned_files import planned_files, spec_of_files
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.keys.merge.key_values import leading_columns
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
@@ -111,17 +109,9 @@ def compact_tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
 def read_spec(store: TableStore, plan: Plan) -> ReadSpec:
     """How the files of a plan are read."""
     schema = plan.schema
-    return ReadSpec(
-        io=store.io,
-        schemas={id_: store.schema(id_).fields for id_ in _picked(plan)["schema_id"].unique().to_pylist()},
-        fields=schema.fields,
-        partition_fields=schema.partition_fields,
-        options=without_secrets(schema.options),
-        use_index=False,
-        metadata_columns=plan.context.layout.trailing_names,
-        leading=leading_columns(schema),
-        zone=zone_given(plan.context.dynamic_options),
-    )
+    spec = spec_of_files(store, schema, schema.fields, _picked(plan)["schema_id"].unique().to_pylist())
+    zone = zone_given(plan.context.dynamic_options)
+    return replace(spec, metadata_columns=plan.context.layout.trailing_names, zone=zone)
 
 
 def group_files(store: TableStore, plan: Plan) -> Iterator[GroupFiles]:

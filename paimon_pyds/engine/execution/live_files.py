@@ -11,17 +11,21 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, MapType, arrow_schema
 from paimon_pyds.base.types.kinds import STRING_KINDS
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.engine.read.file import open_data_file
-from paimon_pyds.engine.scan.planned_files import FileDetails, file_locations, index_file_paths, planned_files
+from paimon_pyds.engine.scan.planned_files import (
+    FileDetails,
+    file_locations,
+    index_file_paths,
+    planned_files,
+    spec_of_files,
+)
 from paimon_pyds.errors import OptionError
 from paimon_pyds.index.build import IndexSpec
 from paimon_pyds.index.keys import supports
-from paimon_pyds.keys.merge.key_values import leading_columns
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.metadata.schema import TableSchema
@@ -93,13 +97,8 @@ def planned_live_files(
     """
     bounds = [FileBounds(Const.TRUE, {}, index) for index in entries.column("embedded_index").to_pylist()]
     files = list(planned_files(store, schema, entries, FileDetails(bounds=bounds)))
-    schemas = {id_: store.schema(id_).fields for id_ in {file.schema_id for file in files}}
-    options = without_secrets(dict(schema.options))
-    spec = ReadSpec(
-        store.io, schemas, (), partition_fields=schema.partition_fields, options=options, zone=default_zone(),
-        leading=leading_columns(schema),
-    )  # fmt: skip
-    return spec, files
+    spec = spec_of_files(store, schema, (), {file.schema_id for file in files})
+    return replace(spec, use_index=True, zone=default_zone()), files
 
 
 def data_batches(

@@ -14,11 +14,11 @@ from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import whole_number
 from paimon_pyds.engine.read.waiting_rows import WaitingRows
 from paimon_pyds.engine.scan.plan import plan_scan
-from paimon_pyds.engine.scan.planned_files import planned_files
+from paimon_pyds.engine.scan.planned_files import planned_files, spec_of_files
 from paimon_pyds.engine.scan.request import ScanRequest, blob_references
 from paimon_pyds.engine.scan.result import PruneStep, ScanPlan
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
@@ -94,18 +94,10 @@ def plans_of_waiting(rows: WaitingRows, snapshot_id: int | None) -> tuple[ScanPl
 
 def _spec(store: TableStore, request: ScanRequest, waiting: pa.RecordBatch) -> ReadSpec:
     names = set(root_columns(request.predicate))
-    return ReadSpec(
-        io=store.io,
-        schemas=with_key_values({id_: store.schema(id_).fields for id_ in waiting["schema_id"].unique().to_pylist()}),
-        fields=request.fields,
-        filter_fields=tuple(field for field in request.state.schema.fields if field.name in names),
-        predicate=request.predicate,
-        partition_fields=request.state.schema.partition_fields,
-        options=without_secrets(dict(request.options)),
-        use_index=False,
-        leading=leading_columns(request.state.schema),
-        zone=request.zone,
-    )
+    schema, ids = request.state.schema, waiting["schema_id"].unique().to_pylist()
+    spec = spec_of_files(store, schema, request.fields, ids, dict(request.options), numbered=True)
+    filtered = tuple(field for field in schema.fields if field.name in names)
+    return replace(spec, filter_fields=filtered, predicate=request.predicate, zone=request.zone)
 
 
 def _in_order(store: TableStore, request: ScanRequest, waiting: pa.RecordBatch) -> dict[bytes, Iterable[PlannedFile]]:

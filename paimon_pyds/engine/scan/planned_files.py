@@ -14,6 +14,7 @@ from paimon_pyds.base.arrays import array, binary_parts, from_numpy, list_items,
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.table_options import zoned_partitions
 from paimon_pyds.base.row import decode_row, decode_rows
+from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import whole_number
 from paimon_pyds.base.types import DataField, scalar_to_internal, timestamp_unit
 from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, Kind
@@ -21,6 +22,7 @@ from paimon_pyds.base.types.sql_values import parse_timestamp
 from paimon_pyds.engine.scan.prune import instant_bounds
 from paimon_pyds.errors import CorruptFileError, PredicateError, UnsupportedError
 from paimon_pyds.keys.merge.files_to_merge import MERGED, OLDER, SECTION, is_clustered, snapshots_order
+from paimon_pyds.keys.merge.key_values import leading_columns, with_key_values
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, FILE_SOURCE_APPEND, IndexEntry
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.paths import (
@@ -39,6 +41,7 @@ from paimon_pyds.metadata.split import (
     FileColumns,
     Files,
     PlannedFile,
+    ReadSpec,
     SortedRun,
     files_by_columns,
 )
@@ -66,6 +69,37 @@ class FileLocations(NamedTuple):
     def file_keys(self) -> Iterator[FileKey]:
         """What names each file."""
         return zip(self.bucket_ids, self.names, strict=True)
+
+
+def spec_of_files(
+    store: TableStore,
+    schema: TableSchema,
+    fields: Sequence[DataField],
+    ids: Iterable[int],
+    options: Mapping[str, str] | None = None,
+    *,
+    numbered: bool = False,
+) -> ReadSpec:
+    """What reads columns of data files as they are: without filter and indexes.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        fields: the columns.
+        ids: of the schemas of the files.
+        options: of the read; those of the schema by default.
+        numbered: also sequence numbers and row kinds can be read.
+    """
+    schemas = {id_: store.schema(id_).fields for id_ in ids}
+    return ReadSpec(
+        io=store.io,
+        schemas=with_key_values(schemas) if numbered else schemas,
+        fields=tuple(fields),
+        partition_fields=schema.partition_fields,
+        options=without_secrets(dict(schema.options if options is None else options)),
+        use_index=False,
+        leading=leading_columns(schema),
+    )
 
 
 def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> FileLocations:
