@@ -1,6 +1,7 @@
 """How requests to a REST catalog are authorised: bearer tokens and signatures of Alibaba's DLF.
 
-(Sources: Paimon documentation, concepts/rest/bear and concepts/rest/dlf; Java Paimon 1.4, class DLFAuthProvider.)
+(Sources: Paimon documentation, concepts/rest/bear and concepts/rest/dlf; Java Paimon 1.4, classes DLFAuthProvider and
+DLFECSTokenLoader.)
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
+import urllib.request
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from paimon_pyds.base.json_http import Authorization, Request
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.retry import Pauses, Retry
-from paimon_pyds.base.secrets import raise_alone, scrubbed
+from paimon_pyds.base.secrets import raise_alone, redact, scrubbed
 from paimon_pyds.errors import OptionError, UnsupportedError
 
 REFRESH_BEFORE_MS = 3_600_000
@@ -29,6 +33,11 @@ _ALGORITHM = "DLF4-HMAC-SHA256"
 _SERVICE = ("DlfNext", "aliyun_v4_request")
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 _READ_AGAIN = Pauses(0.1, 1.0, factor=5.0)
+_METADATA = "http://100.100.100.200/latest/meta-data/Ram/security-credentials/"
+"""Where machines of Alibaba's get the keys of their roles."""
+_METADATA_SECONDS, _METADATA_BYTES = 3, 1 << 16
+_FAULTS = (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError)
+"""What reading a key raises where none is, or something else."""
 
 
 class Bearer:
@@ -45,24 +54,25 @@ class Bearer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
+class Key:
+    """An access key. ``expires_ms``: until then it is good; forever by default."""
+
     id: str
     secret: str
     security_token: str | None
-    expires_ms: float
+    expires_ms: float = float("inf")
 
 
 class DlfSignature:
-    """Signs each request with an access key, of the options or of a file that somebody keeps fresh.
+    """Signs each request with an access key.
 
-    ``region``: of the endpoint. ``key``: ``dlf.access-key-id``, ``dlf.access-key-secret`` and ``dlf.security-token``;
-    None where a file has them. ``token_path``: the file, which is JSON.
+    ``region``: of the endpoint. ``key``: the key, or what reads it, again before it expires.
     """
 
-    def __init__(self, region: str, key: tuple[str, str, str | None] | None, token_path: str | None) -> None:
+    def __init__(self, region: str, key: Key | Callable[[], Key]) -> None:
         self._region = region
-        self._key = None if key is None else _Key(*key, expires_ms=float("inf"))
-        self._token_path = token_path
+        self._key = key if isinstance(key, Key) else None
+        self._read = None if isinstance(key, Key) else key
         self._lock = threading.Lock()
 
     def secrets(self) -> list[str]:
@@ -97,34 +107,59 @@ class DlfSignature:
         credential = "/".join((key.id, *scope))
         return headers | {"Authorization": f"{_ALGORITHM} Credential={credential},Signature={secret.hex()}"}
 
-    def _fresh_key(self) -> _Key:
+    def _fresh_key(self) -> Key:
         with self._lock:
             key = self._key
-            if key is None or key.expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS:
-                key = self._key = self._read_key()
+            if key is None or (self._read and key.expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS):
+                assert self._read is not None
+                key = self._key = self._read()
             return key
 
-    def _read_key(self) -> _Key:
-        """The key in the token file, which may be half written: it is read again before giving up."""
-        faults = (OSError, ValueError, KeyError, TypeError, AttributeError)
-        path = Path(self._token_path or "")
-        try:
-            return Retry(_READ_AGAIN, attempts=4).call(lambda: _parsed_key(json.loads(path.read_bytes())), *faults)
-        except faults as error:
-            fault = OptionError(
-                f"the token file of the option dlf.token-path can't be read ({type(error).__name__})",
-                path=self._token_path,
-                hint="it is JSON with AccessKeyId, AccessKeySecret, SecurityToken and Expiration",
-            )
-            raise_alone(fault, scrubbed(error) if isinstance(error, OSError) else None)
+
+def key_of_file(path: str) -> Key:
+    """The key in a file, which may be half written: it is read again before giving up. Raises OptionError."""
+    try:
+        return Retry(_READ_AGAIN, attempts=4).call(lambda: _parsed_key(json.loads(Path(path).read_bytes())), *_FAULTS)
+    except _FAULTS as error:
+        fault = OptionError(
+            f"the token file of the option dlf.token-path can't be read ({type(error).__name__})",
+            path=path,
+            hint="it is JSON with AccessKeyId, AccessKeySecret, SecurityToken and Expiration",
+        )
+        raise_alone(fault, scrubbed(error) if isinstance(error, OSError) else None)
 
 
-def _parsed_key(values: Any) -> _Key:
+def key_of_machine(address: str, role: str | None) -> Key:
+    """The key of a role of this machine. Raises OptionError.
+
+    ``address``: of the service that gives it, with a slash at its end. ``role``: None for the machine's only one.
+    """
+    straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def got(name: str) -> bytes:
+        with straight.open(f"{address}{name}", timeout=_METADATA_SECONDS) as answer:
+            return bytes(answer.read(_METADATA_BYTES))
+
+    def read() -> Key:
+        return _parsed_key(json.loads(got(role or got("").decode().strip())))
+
+    try:
+        return Retry(_READ_AGAIN, attempts=3).call(read, *_FAULTS)
+    except _FAULTS as error:
+        fault = OptionError(
+            f"this machine gives no key of a role ({type(error).__name__})",
+            path=redact(address),
+            hint="dlf.token-loader=ecs is for Alibaba's machines that have a role; else give dlf.token-path or a key",
+        )
+        raise_alone(fault)
+
+
+def _parsed_key(values: Any) -> Key:
     expires = values.get("Expiration")
     until = float("inf")
     if expires is not None:
         until = datetime.strptime(expires, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp() * 1000
-    return _Key(str(values["AccessKeyId"]), str(values["AccessKeySecret"]), values.get("SecurityToken"), until)
+    return Key(str(values["AccessKeyId"]), str(values["AccessKeySecret"]), values.get("SecurityToken"), until)
 
 
 def authorization_of(options: Mapping[str, str]) -> Authorization:
@@ -146,13 +181,26 @@ def authorization_of(options: Mapping[str, str]) -> Authorization:
     uri = options.get("uri", "")
     if options.get("dlf.signing-algorithm", "openapi" if "dlfnext" in uri.lower() else "default") != "default":
         raise UnsupportedError("the DLF signing algorithm openapi is not supported", hint="use a VPC endpoint of DLF")
-    if options.get("dlf.token-loader", "local_file") != "local_file":
-        raise UnsupportedError("only the dlf.token-loader local_file is supported", hint="give dlf.token-path")
     region = options.get("dlf.region") or ((found := _REGION.search(uri)) and found[1])
     if not region:
         raise OptionError("the address does not contain the region", hint="give the option dlf.region")
+    return DlfSignature(region, _key_of(options))
+
+
+def _key_of(options: Mapping[str, str]) -> Key | Callable[[], Key]:
+    """The key that the options have, or what reads the one that they name."""
     path, id_, secret = (options.get(f"dlf.{n}") for n in ("token-path", "access-key-id", "access-key-secret"))
-    if path is None and (not id_ or not secret):
-        raise OptionError("token.provider=dlf needs dlf.token-path, or dlf.access-key-id and dlf.access-key-secret")
-    key = None if path is not None or not id_ or not secret else (id_, secret, options.get("dlf.security-token"))
-    return DlfSignature(region, key, path)
+    loader = options.get("dlf.token-loader", "" if path is None else "local_file")
+    if loader == "ecs":
+        address = options.get("dlf.token-ecs-metadata-url", _METADATA)
+        return partial(key_of_machine, f"{address.rstrip('/')}/", options.get("dlf.token-ecs-role-name"))
+    if loader not in ("", "local_file"):
+        raise UnsupportedError(f"dlf.token-loader={loader:.40} is not supported", hint="local_file and ecs are")
+    if loader and path is not None:
+        return partial(key_of_file, path)
+    if loader or not id_ or not secret:
+        raise OptionError(
+            "token.provider=dlf needs dlf.token-path, or dlf.access-key-id and dlf.access-key-secret",
+            hint="or dlf.token-loader=ecs, on a machine of Alibaba's that has a role",
+        )
+    return Key(id_, secret, options.get("dlf.security-token"))

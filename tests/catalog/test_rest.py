@@ -13,8 +13,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +25,7 @@ from paimon_pyds.base import json_http
 from paimon_pyds.base.json_http import Request
 from paimon_pyds.base.retry import Pauses
 from paimon_pyds.catalog import Catalog, rest_client, rest_publisher
-from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature
+from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature, Key, authorization_of, key_of_file
 from paimon_pyds.catalog.rest_client import RestClient
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -46,6 +48,7 @@ from support.canary import texts_of
 from support.effort import sampled
 from support.messages import ids_of
 from support.rest_catalog import TOKEN, Fault, RestCatalogServer, rest_catalog
+from support.s3_server import serving
 from support.side_by_side import PATIENT, append_side_by_side
 
 SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
@@ -641,7 +644,7 @@ def test_credentials_are_asked_for_before_they_expire(
 
 def test_the_signature_of_a_request() -> None:
     """What Java Paimon's signer gives for these (its test DLFAuthSignatureTest)."""
-    signature = DlfSignature("cn-hangzhou", ("access-key-id", "access-key-secret", "securityToken"), None)
+    signature = DlfSignature("cn-hangzhou", Key("access-key-id", "access-key-secret", "securityToken"))
     body = b'{"name":"database","options":{"a":"b"}}'
     request = Request("POST", "/v1/paimon/databases", {"k2": "v2", "k1": "v1"}, body)
     headers = signature.signed(request, datetime(2023, 12, 3, 12, 12, 12, tzinfo=UTC))
@@ -653,7 +656,7 @@ def test_the_signature_of_a_request() -> None:
 
 def test_signatures_follow_the_file_of_the_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    signature = DlfSignature("cn-hangzhou", None, str(path))
+    signature = DlfSignature("cn-hangzhou", partial(key_of_file, str(path)))
     request, now = Request("GET", "/v1/databases", {"k": "v"}), datetime(2025, 4, 16, 3, 44, 46, tzinfo=UTC)
     with pytest.raises(OptionError, match="token file"):
         signature.signed(request, now)
@@ -666,8 +669,42 @@ def test_signatures_follow_the_file_of_the_key(tmp_path: Path) -> None:
     assert signature.signed(request, now) == second != first
     path.write_text('{"AccessKeySecret": "canary-3"}')
     with pytest.raises(OptionError) as caught:
-        DlfSignature("r", None, str(path)).signed(request, now)
+        DlfSignature("r", partial(key_of_file, str(path))).signed(request, now)
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("role", [None, "its-role"])
+def test_keys_of_a_machine_of_alibaba(monkeypatch: pytest.MonkeyPatch, role: str | None) -> None:
+    key = {"AccessKeyId": "a", "AccessKeySecret": "canary-1", "SecurityToken": "s"}
+    found = {
+        "/keys/": b"its-role\n",
+        "/keys/its-role": json.dumps({**key, "Expiration": "2090-01-01T00:00:00Z"}).encode(),
+    }
+    asked = list[str]()
+
+    def app(environ: dict[str, Any], respond: Any) -> list[bytes]:
+        asked.append(environ["PATH_INFO"])
+        body = found.get(asked[-1])
+        respond("404 Not Found" if body is None else "200 OK", [("Content-Length", str(len(body or b"")))])
+        return [body or b""]
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # which has no such address
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
+    request = Request("GET", "/v1/databases", {})
+    options = {"token.provider": "dlf", "dlf.region": "r", "dlf.token-loader": "ecs"}
+    options |= {} if role is None else {"dlf.token-ecs-role-name": role}
+    with serving(app) as server:
+        options["dlf.token-ecs-metadata-url"] = f"{server.address}/keys"
+        signature = authorization_of(options)
+        assert "Credential=a/" in signature.headers(request)["Authorization"]
+        assert signature.secrets() == ["canary-1", "s"]
+        signature.headers(request)
+        assert asked == [*(["/keys/"] if role is None else []), "/keys/its-role"]
+        found.clear()
+        with pytest.raises(OptionError, match="gives no key of a role"):
+            authorization_of(options).headers(request)
+    with pytest.raises(UnsupportedError, match="local_file and ecs are"):
+        authorization_of({**options, "dlf.token-loader": "other"})
 
 
 @pytest.mark.parametrize(
