@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +38,9 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, missing_file, read_coalesced, scheme_of
 from paimon_pyds.storage.hadoop_settings import hadoop_settings
+from paimon_pyds.storage.hdfs_address import address_of, check_host, check_mounted, client_settings, complete
 from paimon_pyds.storage.hdfs_errors import hdfs_error, is_refusal
+from paimon_pyds.storage.hdfs_user import take_user, umask_of
 from paimon_pyds.storage.object_files import NewObject, ObjectInput
 from paimon_pyds.storage.remote import RemoteFileIO, check_process
 
@@ -59,13 +60,9 @@ _BLOCK_UNIT = 512
 _REPORT_PAUSES = Pauses(0.02, 1.0)
 _REPORT_SECONDS = 30.0
 """How long data nodes have to report a block, about as long as a writer in Java waits for them to close a file."""
-_PORT = 8020
 _NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environment again, over what is set here
-_ODD_MOUNTS = ("linkNfly", "linkRegex", "linkMerge")
 _clients: WeakValueDictionary[bytes, Client] = WeakValueDictionary()
 """Those in use, by what they are made of: tables of one name service share connections."""
-_user: str | None = None
-"""Whom this process acts as, once it has a client."""
 
 
 class HdfsFileIO(RemoteFileIO):
@@ -80,14 +77,13 @@ class HdfsFileIO(RemoteFileIO):
         self, root: str, options: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(root, options)
-        self._settings = dict(hadoop_settings(self._options) if settings is None else settings)
-        self._complete_settings()
+        self._settings = complete(hadoop_settings(self._options) if settings is None else settings)
         told = repr((self._identity, sorted(self._settings.items())))
         self._identity = sha256(told.encode()).digest()
         self._client: Client | None = None
         self._readers: OrderedDict[str, FileReader] = OrderedDict()
         self._lock = Lock()
-        umask = _umask(self._settings.get("fs.permissions.umask-mode", "022"))
+        umask = umask_of(self._settings.get("fs.permissions.umask-mode", "022"))
         self._directory_mode = 0o777 & ~umask
         replication = self._arguments.get("replication") or self._settings.get("dfs.replication")
         block = self._settings.get("dfs.blocksize") or self._settings.get("dfs.block.size")
@@ -103,39 +99,12 @@ class HdfsFileIO(RemoteFileIO):
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._root, self._options | self._cache_options, self._settings))
 
-    def _complete_settings(self) -> None:
-        """Take blanks out of lists of name nodes, and give addresses of mounts a port, as hdfs-native does neither."""
-        for name, value in self._settings.items():
-            if name.startswith("dfs.ha.namenodes."):
-                self._settings[name] = ",".join(part.strip() for part in value.split(","))
-            elif name.startswith("fs.viewfs.mounttable.") and value.startswith("hdfs://"):
-                authority, slash, path = value[len("hdfs://") :].partition("/")
-                self._settings[name] = f"hdfs://{self._with_port(authority)}{slash}{path}"
-
-    def _with_port(self, authority: str) -> str:
-        named = ":" in authority or f"dfs.ha.namenodes.{authority}" in self._settings
-        return authority if named else f"{authority}:{_PORT}"
-
-    def _address(self) -> str:
-        """What hdfs-native connects to. Raises OptionError."""
-        scheme, authority = scheme_of(self._root), self._root.partition("://")[2].partition("/")[0]
-        if not authority:
-            default = self._settings.get("fs.defaultFS", "").rstrip("/")
-            authority = default.partition("://")[2]
-            if scheme_of(default) != scheme or not authority:
-                raise OptionError(
-                    f"no name node is named, and fs.defaultFS is {repr(default) if default else 'not set'}",
-                    path=self._root,
-                    hint="write hdfs://HOST:PORT/path, or give hadoop-conf-dir, HADOOP_CONF_DIR or hadoop.fs.defaultFS",
-                )
-        return f"{scheme}://{self._with_port(authority) if scheme == 'hdfs' else authority}"
-
     def _connected(self) -> Client:
         """The client, which connects at its first call. Raises StorageError, OptionError."""
         if self._client is None:
             user = self._arguments.get("user")
             if self._settings.get("hadoop.security.authentication", "simple").lower() != "kerberos":
-                _take_user(user)
+                take_user(user)
             elif user is not None:
                 raise OptionError(
                     "hdfs.user is not for clusters with Kerberos",
@@ -145,8 +114,8 @@ class HdfsFileIO(RemoteFileIO):
             keytab = self._options.get("security.kerberos.login.keytab")
             if keytab is not None and not os.path.isfile(keytab):
                 raise OptionError(f"security.kerberos.login.keytab is no file of this machine: {keytab:.200}")
-            address = self._address()
-            self._check_host(address)
+            address = address_of(self._root, self._settings)
+            check_host(address, self._settings, self._root)
             own = sorted((k, v) for k, v in self._options.items() if not k.startswith("hadoop"))
             ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(("HADOOP_", "KRB5")))
             made_of = sha256(repr((address, own, ambient, sorted(self._settings.items()))).encode()).digest()
@@ -155,7 +124,7 @@ class HdfsFileIO(RemoteFileIO):
                 with self._calls("connect to", self._root):
                     client = hdfs_native.Client(
                         address,
-                        self._client_settings(address),
+                        client_settings(address, self._settings),
                         _NO_FILES,
                         kerberos_principal=self._options.get("security.kerberos.login.principal"),
                         kerberos_keytab=keytab,
@@ -165,67 +134,14 @@ class HdfsFileIO(RemoteFileIO):
             self._client = client
         return self._client
 
-    def _is_single(self, address: str) -> bool:
-        """Whether this is the address of one name node, and not of a name service or mount table."""
-        return scheme_of(address) == "hdfs" and f"dfs.ha.namenodes.{address[len('hdfs://') :]}" not in self._settings
-
-    def _check_host(self, address: str) -> None:
-        """Raise StorageError for a name that nothing has: hdfs-native would look for it for minutes."""
-        authority = address.partition("://")[2]
-        if not self._is_single(address):
-            return
-        host = authority.rpartition(":")[0].strip("[]")
-        try:
-            socket.getaddrinfo(host, None)
-        except (OSError, UnicodeError):
-            known = self._settings.get("dfs.nameservices", "").strip() or "none"
-            raise StorageError(
-                f"no host is called {host:.200}, and the name services that Hadoop's settings have are: {known:.200}",
-                path=self._root,
-                hint="name services are in hdfs-site.xml: give hadoop-conf-dir, or set HADOOP_CONF_DIR",
-            ) from None
-
-    def _client_settings(self, address: str) -> dict[str, str]:
-        """Settings with a place for paths of no mount, which hdfs-native requires; `_at` lets none go there. A single
-        name node is waited for about as long as Java does: hdfs-native would, as for one that fails over, for three
-        minutes."""
-        settings = dict(self._settings)
-        if self._is_single(address):
-            settings.setdefault("dfs.client.failover.max.attempts", "5")
-        for table in {name.split(".")[3] for name in settings if name.startswith("fs.viewfs.mounttable.")}:
-            mounts = f"fs.viewfs.mounttable.{table}."
-            links = [value for name, value in settings.items() if name.startswith(f"{mounts}link.")]
-            if links:
-                settings.setdefault(f"{mounts}linkFallback", links[0])
-        return settings
-
     def _at(self, path: str) -> tuple[Client, str]:
         """The client, and the path as it wants it."""
         self.check_server(path)
         check_process(path)
         inner = "/" + path.partition("://")[2].partition("/")[2]
         if scheme_of(self._root) == "viewfs":
-            self._check_mounted(path, inner)
+            check_mounted(path, inner, address_of(self._root, self._settings), self._settings)
         return self._connected(), inner
-
-    def _check_mounted(self, path: str, inner: str) -> None:
-        mounts = f"fs.viewfs.mounttable.{self._address().partition('://')[2]}."
-        links = [name[len(mounts) + 5 :] for name in self._settings if name.startswith(f"{mounts}link.")]
-        odd = next(
-            (n for n in self._settings if n.startswith(mounts) and n[len(mounts) :].startswith(_ODD_MOUNTS)), None
-        )
-        if odd is not None:
-            raise OptionError(
-                f"mounts of this kind are not supported: {odd}", path=path, hint="use fs.viewfs.…link./path"
-            )
-        if f"{mounts}linkFallback" not in self._settings and not any(
-            inner == link or inner.startswith(f"{link.rstrip('/')}/") for link in links
-        ):
-            raise OptionError(
-                "no mount of viewfs holds this path",
-                path=path,
-                hint=f"mounted are: {', '.join(sorted(links)) or 'none'}",
-            )
 
     @contextmanager
     def _calls(self, action: str, path: str) -> Iterator[None]:
@@ -563,40 +479,3 @@ def _unknown(path: str, reason: StorageError) -> CommitOutcomeUnknownError:
         path=path,
         hint="look whether it is there before writing again",
     )
-
-
-def _take_user(name: str | None) -> None:
-    """Let hdfs-native act as this user, whom it takes from the environment of the process at each connection: one that
-    came later would be that of all clients, once they connect again. Raises OptionError."""
-    global _user
-    wanted = name or os.environ.get("HADOOP_USER_NAME") or _user_of_system()
-    if _user is not None and wanted != _user:
-        source = "HADOOP_USER_NAME" if name is None else "hdfs.user"
-        raise OptionError(
-            f"{source} is {wanted!r:.80}, and this process acts as {_user!r:.80} on HDFS already",
-            hint="one process has one user: set HADOOP_USER_NAME before its first table, or use a process of its own",
-        )
-    _user = wanted
-    if name is not None:
-        os.environ["HADOOP_USER_NAME"] = name
-
-
-def _user_of_system() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # as in containers that run under any number
-        return str(os.geteuid())
-
-
-def _umask(text: str) -> int:
-    """The bits that new files lack, of ``022`` or ``u=rwx,g=rx,o=``. Raises OptionError."""
-    try:
-        if "=" not in text:
-            return int(text, 8) & 0o777
-        parts = dict(part.strip().split("=") for part in text.split(","))
-        bits = {who: sum({"r": 4, "w": 2, "x": 1}[right] for right in rights) for who, rights in parts.items()}
-        return 0o777 & ~(bits["u"] << 6 | bits["g"] << 3 | bits["o"])
-    except (KeyError, ValueError):
-        raise OptionError(f"fs.permissions.umask-mode can't be {text!r:.80}", hint="such as 022") from None

@@ -31,6 +31,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.storage import FileIO, hdfs, open_file_io
 from paimon_pyds.storage.hdfs import HdfsFileIO
+from paimon_pyds.storage.hdfs_address import address_of
 from support.races import at_once
 from support.servers import MiniHdfs
 
@@ -315,7 +316,7 @@ def test_addresses_that_name_no_node(home: str) -> None:
         HdfsFileIO("hdfs://h/t", {"hadoop.hadoop.security.authentication": "Kerberos", "hdfs.user": "me"}).exists(
             "hdfs://h/t"
         )
-    assert HdfsFileIO("hdfs://h/t")._address() == "hdfs://h:8020"
+    assert address_of("hdfs://h/t", {}) == "hdfs://h:8020"
 
 
 def test_a_name_that_nothing_has(mini_hdfs: MiniHdfs) -> None:
