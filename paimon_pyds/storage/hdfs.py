@@ -417,7 +417,8 @@ class HdfsFileIO(RemoteFileIO):
             self.counts.add()
             with suppress(MissingFileError), self._calls("delete", path):
                 client.delete(inner, False)
-            self._readers.pop(path, None)
+            with self._lock:
+                self._readers.pop(path, None)
 
     def delete_tree(self, path: str) -> None:
         client, inner = self._at(path)

@@ -9,6 +9,7 @@ import pickle
 import re
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -582,3 +583,28 @@ def test_what_is_in_use_is_read_after_blocks_have_moved(io: HdfsFileIO, home: st
 
     io._readers[f"{home}/f"] = Moved()  # type: ignore[assignment]
     assert io.read_range(f"{home}/f", 2, 3) == b"234"
+
+
+def test_a_file_is_removed_while_another_thread_opens_it() -> None:
+    path = "hdfs://h:1/t/f"
+
+    class Client:
+        def delete(self, path: str, recursive: bool) -> bool:
+            return True
+
+    class Readers(OrderedDict[str, Any]):
+        """Another thread removes the file as soon as it was found."""
+
+        def get(self, key: str, default: Any = None) -> Any:
+            found = super().get(key, default)
+            removes.start()
+            removes.join(0.5)
+            return found
+
+    io = HdfsFileIO(path)
+    io._client = Client()  # type: ignore[assignment]
+    io._readers = Readers({path: "the reader"})
+    removes = threading.Thread(target=io.delete, args=([path],))
+    assert io._open(path) == "the reader"
+    removes.join()
+    assert not io._readers
