@@ -1,7 +1,7 @@
 """How requests to a REST catalog are authorised: bearer tokens and signatures of Alibaba's DLF.
 
-(Sources: Paimon documentation, concepts/rest/bear and concepts/rest/dlf; Java Paimon 1.4, classes DLFAuthProvider and
-DLFECSTokenLoader.)
+(Sources: Paimon documentation, concepts/rest/bear and concepts/rest/dlf; Java Paimon 1.4, classes DLFAuthProvider,
+DLFOpenApiSigner and DLFECSTokenLoader.)
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ import re
 import threading
 import time
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
+from uuid import uuid4
 
 from paimon_pyds.base.json_http import Authorization, Request
 from paimon_pyds.base.records import dataclass
@@ -63,14 +67,13 @@ class Key:
     expires_ms: float = float("inf")
 
 
-class DlfSignature:
+class Signature(ABC):
     """Signs each request with an access key.
 
-    ``region``: of the endpoint. ``key``: the key, or what reads it, again before it expires.
+    ``key``: the key, or what reads it, again before it expires.
     """
 
-    def __init__(self, region: str, key: Key | Callable[[], Key]) -> None:
-        self._region = region
+    def __init__(self, key: Key | Callable[[], Key]) -> None:
         self._key = key if isinstance(key, Key) else None
         self._read = None if isinstance(key, Key) else key
         self._lock = threading.Lock()
@@ -82,17 +85,34 @@ class DlfSignature:
     def headers(self, request: Request) -> dict[str, str]:
         return self.signed(request, datetime.now(UTC))
 
+    @abstractmethod
     def signed(self, request: Request, now: datetime) -> dict[str, str]:
         """The headers of a request that is sent at a time, which is in UTC."""
+
+    def _fresh_key(self) -> Key:
+        with self._lock:
+            key = self._key
+            if key is None or (self._read and key.expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS):
+                assert self._read is not None
+                key = self._key = self._read()
+            return key
+
+
+class DlfSignature(Signature):
+    """Of requests to DLF's endpoints in networks of Alibaba's. ``region``: of the endpoint."""
+
+    def __init__(self, region: str, key: Key | Callable[[], Key]) -> None:
+        super().__init__(key)
+        self._region = region
+
+    def signed(self, request: Request, now: datetime) -> dict[str, str]:
         key = self._fresh_key()
         headers = {
             "x-dlf-date": now.strftime("%Y%m%dT%H%M%SZ"),
             "x-dlf-content-sha256": "UNSIGNED-PAYLOAD",
             "x-dlf-version": "v1",
         }
-        if request.body:
-            headers["Content-Type"] = "application/json"
-            headers["Content-MD5"] = base64.b64encode(hashlib.md5(request.body).digest()).decode()
+        headers |= _of_body(request)
         if key.security_token:
             headers["x-dlf-security-token"] = key.security_token
         query = "&".join(k + (f"={v.strip()}" if v else "") for k, v in sorted(request.query.items()))
@@ -107,13 +127,37 @@ class DlfSignature:
         credential = "/".join((key.id, *scope))
         return headers | {"Authorization": f"{_ALGORITHM} Credential={credential},Signature={secret.hex()}"}
 
-    def _fresh_key(self) -> Key:
-        with self._lock:
-            key = self._key
-            if key is None or (self._read and key.expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS):
-                assert self._read is not None
-                key = self._key = self._read()
-            return key
+
+class OpenApiSignature(Signature):
+    """Of requests to DLF's public endpoints, as to those of Alibaba's other services."""
+
+    def signed(self, request: Request, now: datetime) -> dict[str, str]:
+        key = self._fresh_key()
+        plain = {"Accept": "application/json", "Content-MD5": "", "Content-Type": "", **_of_body(request)}
+        plain["Date"] = format_datetime(now, usegmt=True)
+        own = {
+            "x-acs-signature-method": "HMAC-SHA1",
+            "x-acs-signature-nonce": str(uuid4()),
+            "x-acs-signature-version": "1.0",
+            "x-acs-version": "2026-01-18",
+        }
+        if key.security_token:
+            own["x-acs-security-token"] = key.security_token.strip()
+        query = "&".join(k + (f"={v}" if v else "") for k, v in sorted(request.query.items()))
+        resource = unquote_plus(request.path) + (f"?{query}" if query else "")
+        lines = (f"{name}:{value}" for name, value in sorted(own.items()))
+        text = "\n".join([request.method, *plain.values(), *lines, resource])
+        signature = base64.b64encode(hmac.digest(key.secret.encode(), text.encode(), "sha1")).decode()
+        sent = {name: value for name, value in plain.items() if value}
+        return {**sent, **own, "Authorization": f"acs {key.id}:{signature}"}
+
+
+def _of_body(request: Request) -> dict[str, str]:
+    """The headers that say what a body is."""
+    if not request.body:
+        return {}
+    digest = base64.b64encode(hashlib.md5(request.body).digest()).decode()
+    return {"Content-MD5": digest, "Content-Type": "application/json"}
 
 
 def key_of_file(path: str) -> Key:
@@ -179,8 +223,13 @@ def authorization_of(options: Mapping[str, str]) -> Authorization:
     if provider != "dlf":
         raise UnsupportedError(f"token.provider={provider:.40} is not supported", hint="bear and dlf are")
     uri = options.get("uri", "")
-    if options.get("dlf.signing-algorithm", "openapi" if "dlfnext" in uri.lower() else "default") != "default":
-        raise UnsupportedError("the DLF signing algorithm openapi is not supported", hint="use a VPC endpoint of DLF")
+    algorithm = options.get("dlf.signing-algorithm", "openapi" if "dlfnext" in uri.lower() else "default")
+    if algorithm == "openapi":
+        return OpenApiSignature(_key_of(options))
+    if algorithm != "default":
+        raise UnsupportedError(
+            f"dlf.signing-algorithm={algorithm:.40} is not supported", hint="default and openapi are"
+        )
     region = options.get("dlf.region") or ((found := _REGION.search(uri)) and found[1])
     if not region:
         raise OptionError("the address does not contain the region", hint="give the option dlf.region")

@@ -723,7 +723,8 @@ def test_keys_of_a_machine_of_alibaba(monkeypatch: pytest.MonkeyPatch, role: str
         ({"metastore": "rest", "uri": "u"}, OptionError),
         ({"metastore": "rest", "uri": "u", "token.provider": "dlf"}, OptionError),
         ({"metastore": "rest", "uri": "u", "token.provider": "magic"}, UnsupportedError),
-        ({"metastore": "rest", "uri": "dlfnext.cn-x.example", "token.provider": "dlf"}, UnsupportedError),
+        ({"metastore": "rest", "uri": "dlfnext.cn-x.example", "token.provider": "dlf"}, OptionError),
+        ({"metastore": "rest", "uri": "u", "token.provider": "dlf", "dlf.signing-algorithm": "x"}, UnsupportedError),
     ],
 )
 def test_options_that_name_no_catalog(options: dict[str, str], error: type[PaimonError]) -> None:

@@ -25,6 +25,8 @@ import org.apache.paimon.rest.auth.AuthProvider;
 import org.apache.paimon.rest.auth.BearTokenAuthProvider;
 import org.apache.paimon.rest.auth.DLFAuthProvider;
 import org.apache.paimon.rest.auth.DLFDefaultSigner;
+import org.apache.paimon.rest.auth.DLFOpenApiSigner;
+import org.apache.paimon.rest.auth.DLFRequestSigner;
 import org.apache.paimon.rest.auth.DLFToken;
 import org.apache.paimon.rest.auth.RESTAuthParameter;
 import org.apache.paimon.rest.responses.ConfigResponse;
@@ -43,7 +45,7 @@ import org.apache.paimon.view.ViewImpl;
 
 /**
  * Java's test server of the REST catalog, and Java's client of it: {@code DIRECTORY TOKEN}, or {@code DIRECTORY ID
- * SECRET SECURITY_TOKEN} with signatures of DLF. The first line of output is the server's address. A line of input is a command and its arguments with tabs between; the reply is one line.
+ * SECRET SECURITY_TOKEN [openapi]} with signatures of DLF, or of its public endpoints. The first line of output is the server's address. A line of input is a command and its arguments with tabs between; the reply is one line.
  */
 public final class RestCatalogOracle {
     public static void main(String[] args) throws Exception {
@@ -59,7 +61,9 @@ public final class RestCatalogOracle {
             options.set("token.provider", "bear");
             options.set("token", args[1]);
         } else {
-            authorised = new Verifier(new DLFToken(args[1], args[2], args[3], null));
+            String algorithm = args.length == 5 ? args[4] : DLFDefaultSigner.IDENTIFIER;
+            authorised = new Verifier(new DLFToken(args[1], args[2], args[3], null), algorithm);
+            options.set("dlf.signing-algorithm", algorithm);
             options.set("token.provider", "dlf");
             options.set("dlf.region", Verifier.REGION);
             options.set("dlf.access-key-id", args[1]);
@@ -87,17 +91,20 @@ public final class RestCatalogOracle {
     /** Signs what came, by the headers it came with: the time of the client is a part of a signature. */
     private static final class Verifier extends DLFAuthProvider {
         static final String REGION = "cn-hangzhou";
-        private final DLFDefaultSigner signer = new DLFDefaultSigner(REGION);
+        private final DLFRequestSigner signer;
 
-        Verifier(DLFToken token) {
-            super(null, token, "http://localhost", REGION, DLFDefaultSigner.IDENTIFIER);
+        Verifier(DLFToken token, String algorithm) {
+            super(null, token, "http://localhost", REGION, algorithm);
+            boolean open = algorithm.equals(DLFOpenApiSigner.IDENTIFIER);
+            signer = open ? new DLFOpenApiSigner() : new DLFDefaultSigner(REGION);
         }
 
         @Override
         public Map<String, String> mergeAuthHeader(Map<String, String> headers, RESTAuthParameter request) {
             try {
-                Map<String, String> signed = new TreeMap<>(headers);
-                signed.put("Authorization", signer.authorization(request, token, "localhost", headers));
+                Map<String, String> signed = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+                signed.putAll(headers);
+                signed.put("Authorization", signer.authorization(request, token, "localhost", signed));
                 return signed;
             } catch (Exception e) {
                 throw new IllegalStateException(e);

@@ -79,7 +79,8 @@ def java_rest_catalog(directory: Path, *secrets: str) -> Iterator[JavaRestCatalo
 
     Args:
         directory: for its files.
-        *secrets: the id, the secret and the token of a key of DLF; it wants a bearer's token without.
+        *secrets: the id, the secret and the token of a key of DLF, and perhaps the algorithm of signatures; it wants
+            a bearer's token without.
     """
     import pyspark
 

@@ -271,14 +271,16 @@ def test_external_tables(catalog: Catalog, server: JavaRestCatalog, tmp_path: Pa
     assert ids_of(Table.open(tmp_path / "t")) == [1]
 
 
-def test_signatures_of_dlf(tmp_path: Path, server: JavaRestCatalog) -> None:
+@pytest.mark.parametrize("algorithm", ["default", "openapi"])
+def test_signatures_of_dlf(tmp_path: Path, server: JavaRestCatalog, algorithm: str) -> None:
     """Java's server computes each signature itself; names have all that is encoded."""
     key = ("canary-id", "canary-secret", "canary-session")
-    with java_rest_catalog(tmp_path, *key) as signed:
+    with java_rest_catalog(tmp_path, *key, algorithm) as signed:
         file = tmp_path / "key.json"
         names = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
         file.write_text(json.dumps(dict(zip(names, (*key, "2090-01-01T00:00:00Z"), strict=True))))
         options = {"token.provider": "dlf", "dlf.region": "cn-hangzhou", "dlf.token-path": str(file)}
+        options["dlf.signing-algorithm"] = algorithm
         opened = {k: v for k, v in signed.options(**options).items() if k != "token"}
         catalog = Catalog.open(opened)
         catalog.create_database("d ü+~*")
@@ -292,7 +294,9 @@ def test_signatures_of_dlf(tmp_path: Path, server: JavaRestCatalog) -> None:
         catalog.table("d.t").append(rows((1, "a")))
         assert signed.java("read", "d.t") == "1,a"
         with pytest.raises(SecurityError, match="signature") as caught:
-            Catalog.open({**opened, "dlf.region": "cn-other"})
+            wrong = file.with_name("wrong.json")
+            wrong.write_text(file.read_text().replace("canary-secret", "canary-other"))
+            Catalog.open({**opened, "dlf.region": "cn-other", "dlf.token-path": str(wrong)})
         assert "canary" not in str(caught.value)
 
 
