@@ -320,6 +320,20 @@ def test_copies_of_tables_with_a_primary_key_have_packs_of_their_own(file_format
         assert copy.to_arrow().sort_by("id") == wanted
 
 
+def test_packs_that_are_gone_are_found(tmp_path: Path) -> None:
+    options = {"bucket": "1", "blob.target-file-size": "8 b", "write-only": "true"}
+    table = pp.Table.create(tmp_path / "t", "id INT NOT NULL, b BLOB", primary_key="id", options=options)
+    for _ in range(2):
+        table.append([{"id": i, "b": bytes([i])} for i in range(3)])
+    assert not table.maintenance.verify().findings
+    pack = next((tmp_path / "t").rglob("*.managed.blob"))
+    listed = next((tmp_path / "t").rglob("*.blobref"))
+    pack.unlink()
+    assert [(each.kind, each.path) for each in table.maintenance.verify().findings] == [("data-file", str(pack))]
+    listed.write_bytes(listed.read_bytes()[:-1])
+    assert ("data-file", str(listed)) in [(each.kind, each.path) for each in table.maintenance.verify().findings]
+
+
 def test_lists_of_packs_that_are_damaged() -> None:
     uris = [f"{folder}/data-{i}.managed.blob" for folder in ("/w/t", "file:/w/é\U0001f600\0") for i in range(3)]
     data = encode_references([*uris, "/w/t/other"])

@@ -20,8 +20,10 @@ from paimon_pyds import format as formats
 from paimon_pyds.base.arrays import from_numpy, pc, to_numpy
 from paimon_pyds.engine.execution.live_files import index_source, planned_live_files
 from paimon_pyds.engine.scan.planned_files import index_file_paths
+from paimon_pyds.engine.write.rolling import PACKS_SUFFIX
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.format.blob.reader import blob_row_count
+from paimon_pyds.format.blob.references import decode_references
 from paimon_pyds.index.build import value_type
 from paimon_pyds.index.container import checked
 from paimon_pyds.index.evaluate import FileIndex
@@ -39,6 +41,7 @@ from paimon_pyds.metadata.manifest import (
 )
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.manifest_reader import EntryFilter
+from paimon_pyds.metadata.paths import file_paths, named_file
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
@@ -160,7 +163,7 @@ class DataFiles:
 
 def verify_data_files(task: DataFiles) -> list[Finding]:
     """Look at some data files, and the indexes of each; with ``deep`` also at what they hold."""
-    findings, store = Findings(), task.store
+    findings, store, packs = Findings(), task.store, dict[str, None]()
     path = store.paths.manifest(task.manifest)
     with findings.guard("manifest", path):
         entries = decode_manifest(store.io.read_bytes(path), path).take(from_numpy(task.rows))
@@ -171,13 +174,26 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
             beside = entry.column("extra_files")[0].as_py()
             for other in (store.paths.extra_file(file.path, name) for name in beside if not name.endswith(".index")):
                 with findings.guard("data-file", other):
-                    store.io.size(other)
+                    if other.endswith(PACKS_SUFFIX):
+                        packs.update(dict.fromkeys(_packs(task, file, other)))
+                    else:
+                        store.io.size(other)
             if task.deep and not any(finding.path == file.path for finding in findings.found):
                 with findings.guard("data-file", file.path):
                     hashes = _hashes(task, file) if file.name in newest else None
                     checks = KeyChecks(task.schema, task.sorted, hashes)
                     verify_rows(read, file, entry, checks, findings)
+    for pack in packs:
+        with findings.guard("data-file", pack):
+            store.io.size(pack)
     return list(findings.found)
+
+
+def _packs(task: DataFiles, file: PlannedFile, path: str) -> Iterator[str]:
+    """The packs of BLOBs that are listed for a data file, in the file at ``path``."""
+    outside = file_paths(task.store, task.store.schema(file.schema_id).options, outside=True).external_roots
+    for uri in decode_references(task.store.io.read_bytes(path), path):
+        yield named_file(task.store.root, uri, outside)
 
 
 def _hashes(task: DataFiles, file: PlannedFile) -> Hashes | None:
