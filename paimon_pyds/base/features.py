@@ -87,7 +87,9 @@ FEATURES = (
     Feature("orc", "ORC", "yes; outside the years 1677 to 2262 nested timestamps, and those with nanoseconds, are "
             "refused", "yes; timestamps with a fraction in the last second before 1970 are refused"),
     Feature("row-files", "`row` files (`file.format=row`)", "yes",
-            "yes. pypaimon-rust 0.4 reads other values from such tables with a primary key, its own too", "2.0"),
+            "yes. From such tables with a primary key Java Paimon 2.1 and pypaimon-rust 0.4 read other values, from "
+            "their own too, and a compaction by Java stores them; of those with data evolution Java reads none",
+            "2.0"),
     Feature("mosaic-files", "Mosaic files (`file.format=mosaic`)",
             "with the package `paimon-mosaic` (the extra `mosaic`), whose native code may end the process at a damaged "
             "file; without it refused", "refused", "2.0"),

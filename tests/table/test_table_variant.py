@@ -101,6 +101,10 @@ def test_rows_of_a_merge(tmp_path: Path) -> None:
     source = pa.table({"id": [1, 9], "n": [7, 9], "v": pp.variant_array([{"new": 1}, [2]])})
     table.merge(source, on="id", when_matched="update", when_not_matched="insert")
     assert _rows(table, "id IN (1, 9)") == {1: (7, same({"new": 1})), 9: (9, same([2]))}
+    for each, id_ in ((source, 1), (table.scan("id = 9", columns=["id", "n", "v"]).to_arrow(), 9)):
+        table.update({"v": "parse_json('0')"}, f"id = {id_}")
+        table.merge(each, on="id", when_matched=[pp.Update({"v": "source.v", "n": "source.n + 1"})])
+    assert _rows(table, "id IN (1, 9)") == {1: (8, same({"new": 1})), 9: (10, same([2]))}
 
 
 def test_values_inside_of_other_columns(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from paimon_pyds.base.frames import rows_of, unconverted
 from paimon_pyds.base.options.option import shown_argument, texts
 from paimon_pyds.base.text import names_text
 from paimon_pyds.base.types import AtomicType, DataField, arrow_type, fields_named, from_arrow_schema
+from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.base.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
 from paimon_pyds.base.types.nested import cast_nested
 from paimon_pyds.base.types.unfit_values import first_refused, misfit
@@ -84,7 +85,8 @@ def source_table(data: Any, columns_of: Sequence[DataField] = ()) -> tuple[pa.Re
         plain = one_array(pa.chunked_array(list(map(decoded, column.chunks))) if coded else column)
         type_ = arrow_type(field.type)
         try:
-            columns.append(plain if plain.type == type_ or has_null_type(plain.type) else _cast(plain, type_))
+            fits = plain.type.equals(type_, check_metadata=True)  # chunks may lack the mark of VARIANT
+            columns.append(plain if fits or has_null_type(plain.type) else _cast(plain, type_))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             at = first_refused(len(plain), lambda n, plain=plain, type_=type_: _cast(plain.slice(0, n), type_))  # type: ignore[misc]
             refused = misfit(plain, at, field.name, field.type, hint="correct it, or cast it first")
@@ -141,7 +143,7 @@ def without_null_types(type_: pa.DataType) -> pa.DataType:
         return pa.list_(without_null_types(type_.value_type))
     if t.is_map(type_):
         return pa.map_(without_null_types(type_.key_type), without_null_types(type_.item_type))
-    if t.is_struct(type_):
+    if t.is_struct(type_) and not is_variant(type_):
         members = [type_.field(i) for i in range(type_.num_fields)]
         return pa.struct([pa.field(f.name, without_null_types(f.type)) for f in members])
     return _REPLACED.get(type_, type_)
