@@ -47,9 +47,14 @@ _NO_DATA = re.compile(r"could only be written to|All nodes failed|BlocksNotFound
 
 def is_refusal(error: BaseException) -> bool:
     """Whether a name node refused a call, which had no effect then, and would have none if it was made again."""
-    match = _FROM_SERVER.match(str(error)) if isinstance(error, RuntimeError) else None
-    name = match[1].rpartition(".")[2] if match else ""
+    name, _ = _from_server(error)
     return name in _REFUSED and name != "StandbyException"
+
+
+def _from_server(error: BaseException) -> tuple[str, str]:
+    """The class and the text of a name node's exception; both are empty for other errors."""
+    match = _FROM_SERVER.match(str(error)) if isinstance(error, RuntimeError) else None
+    return (match[1].rpartition(".")[2], match[2]) if match else ("", "")
 
 
 def hdfs_error(error: BaseException, action: str, path: str, secrets: Collection[str] = ()) -> StorageError:
@@ -59,17 +64,14 @@ def hdfs_error(error: BaseException, action: str, path: str, secrets: Collection
     path = redact(path, secrets)
     if isinstance(error, FileNotFoundError):
         return missing_file(action, path)
-    match = _FROM_SERVER.match(str(error)) if isinstance(error, RuntimeError) else None
-    own = _FROM_CLIENT.match(str(error))
-    text = (
-        _STACK.split(match[2] if match else own[1] if own else str(error))[0]
-        .rstrip('")')
-        .replace('\\"', '"')
-        .replace("\\'", "'")
-    )
+    name, text = _from_server(error)
+    if not name:
+        own = _FROM_CLIENT.match(str(error))
+        text = own[1] if own else str(error)
+    text = _STACK.split(text)[0].rstrip('")').replace('\\"', '"').replace("\\'", "'")
     reason = redact(_NUMBER.sub("", text), secrets) or type(error).__name__
-    number, hint = _REFUSED.get(match[1].rpartition(".")[2] if match else "", (0, ""))
-    if number == errno.EACCES and reason.endswith("(is not a directory"):
+    number, hint = _REFUSED.get(name, (0, ""))
+    if number == errno.EACCES and reason.endswith("(is not a directory"):  # its parenthesis went with the quotes
         number, hint = _REFUSED["ParentNotDirectoryException"]
         reason += ")"
     if isinstance(error, FileExistsError):
