@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 HOME = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".cache", "servers")
 JARS = {
@@ -95,11 +96,17 @@ def bring_package(name, sign):
 
 
 def main():
+    """Bring what Maven, npm, pip and apt-get bring, these four at once."""
     os.makedirs(HOME, exist_ok=True)
-    found = {name: bring_jar(name, artifact) for name, artifact in JARS.items()}
-    found["azurite (npm)"] = bring_azurite()
-    found["localstack (pip)"] = bring_localstack()
-    found |= {f"{name} (apt-get install {name})": bring_package(name, sign) for name, sign in DEBIAN.items()}
+    os.environ.setdefault("MAVEN_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # one JVM for each jar
+    kinds = [
+        lambda: {name: bring_jar(name, artifact) for name, artifact in JARS.items()},
+        lambda: {"azurite (npm)": bring_azurite()},
+        lambda: {"localstack (pip)": bring_localstack()},
+        lambda: {f"{name} (apt-get install {name})": bring_package(name, sign) for name, sign in DEBIAN.items()},
+    ]
+    with ThreadPoolExecutor() as pool:
+        found = {name: there for kind in pool.map(lambda bring: bring(), kinds) for name, there in kind.items()}
     missing = [name for name, there in found.items() if not there]
     print("servers of tests:", "all there" if not missing else f"missing: {', '.join(missing)}", flush=True)
     sys.exit(1 if missing else 0)
