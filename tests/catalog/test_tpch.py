@@ -45,7 +45,7 @@ def answer(connection: Any, number: int, schema: str) -> list[tuple[Any, ...]]:
     return connection.sql(question(number, {table: f"{schema}.{table}" for table in TABLES}, SCALE)).fetchall()
 
 
-@pytest.mark.parametrize("number", sampled(QUESTIONS, 8))
+@pytest.mark.parametrize("number", sampled(QUESTIONS, 5))
 def test_answers_are_those_of_parquet_files(number: int, world: Any) -> None:
     expected = answer(world, number, "parquet")
     assert answer(world, number, "plain") == expected

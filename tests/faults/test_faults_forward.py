@@ -98,7 +98,7 @@ def test_one_fault(mode: str, behind: bool) -> None:
     undone = finished = 0
     done = calls_of(start, _forward)
     writes = [at for at, name in enumerate(done) if name not in HARMLESS]
-    for at in sorted({*sampled(range(len(done)), 3), *sampled(writes, 5)}):
+    for at in sorted({*sampled(range(len(done)), 2), *sampled(writes, 3)}):
         files = dict(start)
         METADATA_CACHE.clear()
         with repeatable("0"):
@@ -128,7 +128,7 @@ def test_one_that_was_killed_is_undone_where_the_branch_is_gone() -> None:
     """As Java deletes one that looks for nobody: the main branch has its own columns again."""
     start = _made()
     before, after = _before_and_after(start)
-    for at in sampled(range(len(calls_of(start, _forward))), 8):
+    for at in sampled(range(len(calls_of(start, _forward))), 5):
         files = dict(start)
         with repeatable("0"):
             with suppress(PaimonError):
@@ -196,7 +196,7 @@ _BESIDE = (
 
 
 @pytest.mark.parametrize("behind", [False, True])
-@pytest.mark.parametrize("beside", sampled(_BESIDE, 4))
+@pytest.mark.parametrize("beside", sampled(_BESIDE, 3))
 def test_beside(beside: Callable[[pp.Table], None], behind: bool) -> None:
     """Whatever happens to the branch or the main one just then: all that is left can be read."""
     start = _made(behind=behind)
@@ -216,7 +216,7 @@ def test_beside(beside: Callable[[pp.Table], None], behind: bool) -> None:
 
     count = len(calls_of(start, forward))
     for at, files in zip(
-        moments := sampled(range(count), 3), each_moment(start, forward, beside, moments), strict=True
+        moments := sampled(range(count), 2), each_moment(start, forward, beside, moments), strict=True
     ):
         assert _state(files) in allowed, at
         assert not missing_files(files), at
@@ -233,7 +233,7 @@ def test_two_at_once(behind: bool) -> None:
         with suppress(CommitConflictError):
             _forward(table)
 
-    moments = sampled(range(len(calls_of(start, forward))), 4)
+    moments = sampled(range(len(calls_of(start, forward))), 3)
     for at, files in zip(moments, each_moment(start, forward, _forward, moments), strict=True):
         assert _state(files) == after, at
         assert not _told(files), at
@@ -265,7 +265,7 @@ def test_rows_and_columns_that_come_to_the_main_branch(beside: Callable[[pp.Tabl
     calls = calls_of(start, forward)
     copied = calls.index("replace")
     published = calls.index("create_if_absent", copied)
-    moments = [copied - 1, *sampled(range(copied - 1), 3), *sampled(range(published + 1, len(calls)), 3)]
+    moments = [copied - 1, *sampled(range(copied - 1), 2), *sampled(range(published + 1, len(calls)), 2)]
     for at, files in zip(moments, each_moment(start, forward, beside, moments), strict=True):
         assert _state(files) in allowed, at
         assert not _told(files), at
@@ -287,7 +287,7 @@ def test_states_of_a_branch_that_goes_just_then_stay_away() -> None:
             _forward(table)
 
     before, after = _before_and_after(start)
-    for at in sampled(range(len(calls_of(start, forward))), 6):
+    for at in sampled(range(len(calls_of(start, forward))), 4):
         files = dict(start)
         refused.clear()
         METADATA_CACHE.clear()

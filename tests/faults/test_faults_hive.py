@@ -150,7 +150,7 @@ def test_a_fault_anywhere(name: str, mode: str, open_in: Any, metastore: dict[st
         for at, done in enumerate(counting.done)
         if (done in HALVES if mode == HALF else mode == BEFORE or done not in LOOKS)
     ]
-    for at in sampled(points, 3):
+    for at in sampled(points, 2):
         prepare(open_in(World(), f"wh{at}"))
         failed: PaimonError | None = None
         try:

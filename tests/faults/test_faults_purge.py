@@ -112,14 +112,14 @@ def _after(start: dict[str, bytes], *operations: Operation) -> object:
 
 
 @pytest.mark.parametrize("outer", ["purge", "operation"])
-@pytest.mark.parametrize(("name", "named"), sampled(_ALL, 5), ids=str)
+@pytest.mark.parametrize(("name", "named"), sampled(_ALL, 3), ids=str)
 def test_a_purge_is_serializable(name: str, named: bool, outer: str) -> None:
     start, operation = _made(named=named), (_NAMED if named else _PLAIN)[name]
     both = {repr(_after(start, *order)) for order in ((_purge, operation), (operation, _purge))}
     alone = {False: _after(start, _purge), True: _after(start, operation)}
     first, second = _Runs(_purge), _Runs(operation)
     one, other = (first, second) if outer == "purge" else (second, first)
-    moments = sampled(range(len(calls_of(start, one))), 3)
+    moments = sampled(range(len(calls_of(start, one))), 2)
     for at, files in zip(moments, each_moment(start, one, other, moments), strict=True):
         state = repr(_state(files))
         if first.refused:

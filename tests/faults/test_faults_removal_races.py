@@ -164,14 +164,14 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
     calls = calls_of(start, forward)
     switch = calls.index("create_if_absent")
     known = switch - 10  # by then it knows the latest snapshot
-    moments = [*sampled(range(known, switch), 3), switch, *sampled(range(switch + 1, len(calls)), 4)]
+    moments = [*sampled(range(known, switch), 2), switch, *sampled(range(switch + 1, len(calls)), 3)]
     for at, files in zip(moments, each_moment(start, forward, append, moments), strict=True):
         assert bool(refused) == (at <= switch)
         assert _ids(files) == ([9, 10, 30] if refused else sorted([*rows, 30]))
         assert not missing_files(files)
         _contiguous(files)
     published = calls_of(start, append).index("create_if_absent")
-    for files in each_moment(start, append, forward, [*sampled(range(published), 3), published]):
+    for files in each_moment(start, append, forward, [*sampled(range(published), 2), published]):
         assert _ids(files) == sorted([*rows, 30])
         _contiguous(files)
 
@@ -271,7 +271,7 @@ def test_files_that_newer_snapshots_keep_are_no_orphans_where_all_that_were_foun
         table.maintenance.compact_manifests()
         _expired(table, retain=1)
 
-    moments = sampled(range(len(calls_of(start, _REMOVALS[name]))), 5)
+    moments = sampled(range(len(calls_of(start, _REMOVALS[name]))), 3)
     for at, files in zip(moments, each_moment(start, _REMOVALS[name], beside, moments), strict=True):
         assert _ids(files) == [0, 1, 2, 3, 50, 51], at
 

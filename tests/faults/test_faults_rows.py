@@ -100,14 +100,14 @@ _CASES = [
 
 
 @pytest.mark.parametrize(
-    ("change", "mode"), _CASES if LONG else sampled((case for case in _CASES if not case.marks), 6)
+    ("change", "mode"), _CASES if LONG else sampled((case for case in _CASES if not case.marks), 4)
 )
 def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
     options, run = CHANGES[change]
     check_faults_anywhere(_prepared(tmp_path / "prepared", options), tmp_path, run, _state, mode)
 
 
-@pytest.mark.parametrize("change", sampled([*CHANGES, "append"], 4))
+@pytest.mark.parametrize("change", sampled([*CHANGES, "append"], 3))
 def test_a_fault_after_the_snapshot_is_no_failure(tmp_path: Path, change: str) -> None:
     """Who is told of an error does it again: rows that are there would come twice."""
     options, run = CHANGES[change] if change in CHANGES else (VECTORS, lambda t: t.append(_rows(20)))

@@ -29,7 +29,7 @@ def _of_files(batch: pa.RecordBatch, starts: list[int], dense: bool, *collector:
 
 
 @given(data=st.data(), dense=st.booleans(), file_format=st.sampled_from(["parquet", "orc", "avro"]))
-@settings(deadline=None, max_examples=examples(50), phases=[Phase.explicit, Phase.generate])
+@settings(deadline=None, max_examples=examples(30), phases=[Phase.explicit, Phase.generate])
 def test_parts_of_a_batch_have_the_statistics_of_files(data: st.DataObject, dense: bool, file_format: str) -> None:
     fields, table = data.draw(tables())
     batch = pa.Table.from_arrays(table.columns, schema=arrow_schema(fields)).combine_chunks().to_batches()

@@ -52,7 +52,7 @@ def test_bytes_of_the_specification() -> None:
 
 
 @given(st.dictionaries(NAMES, st.dictionaries(NAMES, st.none() | st.binary(max_size=50), max_size=3), max_size=4))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 def test_what_is_written_is_read(indexes: dict[str, dict[str, bytes | None]]) -> None:
     data = write_container(indexes)
     columns = parse_head(BytesSource(data)).columns

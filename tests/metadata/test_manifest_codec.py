@@ -155,7 +155,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
     return decode
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(ENTRIES, min_size=1, max_size=20), st.sampled_from([1, 300, 16_000]))
 def test_any_entries_round_trip(entries: list[ManifestEntry], sync_interval: int) -> None:
     batch = entries_to_batch(entries)
@@ -399,7 +399,7 @@ def test_a_delete_of_another_identity_takes_nothing(change: dict[str, Any]) -> N
     assert live_entries([entries_to_batch([*adds, same])]).column("file_name").to_pylist() == ["data-1"]
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.integers(0, 2)), max_size=30), st.integers(1, 4))
 def test_live_entries_are_adds_without_deletes(rows: list[tuple[int, int, int]], parts: int) -> None:
     entries = [entry(f"data-{name}", kind=kind, level=level) for kind, name, level in rows]

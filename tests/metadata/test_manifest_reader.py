@@ -52,7 +52,7 @@ def entry(table: pp.Table) -> ManifestEntry:
 _ROWS = st.lists(st.tuples(*(st.none() | values for _, values in _COLUMNS.values())), min_size=1, max_size=4)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(manifests=st.lists(_ROWS, min_size=1, max_size=4), wanted=_ROWS)
 def test_manifests_of_the_partitions_are_kept(
     table: pp.Table, entry: ManifestEntry, manifests: list[list[tuple[Any, ...]]], wanted: list[tuple[Any, ...]]

@@ -69,7 +69,7 @@ def damage(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
 
 
 @pytest.mark.skipif(not FILES, reason="needs tables written by Java Paimon")
-@settings(max_examples=examples(100), deadline=60_000)
+@settings(max_examples=examples(60), deadline=60_000)
 @given(st.integers(0, 10**6), edits())
 def test_damaged_files(number: int, changes: list[tuple[float, int, bytes]]) -> None:
     path = FILES[number % len(FILES)]
@@ -130,7 +130,7 @@ def read(data: bytes, one_by_one: int) -> Any:
             return "refused"
 
 
-@settings(max_examples=examples(80), deadline=60_000)
+@settings(max_examples=examples(48), deadline=60_000)
 @given(edits())
 def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, int, bytes]]) -> None:
     block = damage(BLOCK, changes)
@@ -160,7 +160,7 @@ def all_of(decode: Callable[[], Iterable[Any]]) -> tuple[list[Any], str]:
     return found, ""
 
 
-@settings(max_examples=examples(20), deadline=60_000)
+@settings(max_examples=examples(12), deadline=60_000)
 @given(st.lists(st.sampled_from(sorted(SIZES)), max_size=6), st.integers(0, 5), st.none() | edits())
 def test_many_manifests_read_as_each_alone(
     sizes: list[int], number: int, changes: list[tuple[float, int, bytes]] | None
@@ -177,14 +177,14 @@ def test_many_manifests_read_as_each_alone(
     assert joined == (alone if not said else alone[: len(joined)])
 
 
-@settings(max_examples=examples(60), deadline=60_000)
+@settings(max_examples=examples(36), deadline=60_000)
 @given(st.binary(max_size=400), st.integers(0, 500))
 def test_noise_as_records(block: bytes, count: int) -> None:
     data = write_container(ENTRY, "null", [(count, block)])
     assert read(data, 0) == read(data, 10**9)
 
 
-@settings(max_examples=examples(60), deadline=60_000)
+@settings(max_examples=examples(36), deadline=60_000)
 @given(st.binary(max_size=300))
 def test_noise_as_a_file(noise: bytes) -> None:
     for data in (noise, b"Obj\x01" + noise):

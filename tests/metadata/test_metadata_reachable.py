@@ -29,7 +29,7 @@ def _rows(partition: str | None, first: int, count: int = 40) -> pa.Table:
     return pa.table({"p": [partition] * count, "n": list(numbers), "s": [f"text {n % 7}" for n in numbers]}, _SCHEMA)
 
 
-@pytest.mark.parametrize("name", sampled(fixture_names(), 15))
+@pytest.mark.parametrize("name", sampled(fixture_names(), 9))
 def test_tables_of_java(name: str) -> None:
     root = table_path(name)
     assert set(table_files(TableStore.open(root))) == _there(root)

@@ -159,7 +159,7 @@ def test_deeply_nested_types_do_not_overflow() -> None:
     [(SAMPLE, parse_schema, schema_to_json), (SNAPSHOT, parse_snapshot, snapshot_to_json)],
     ids=["schema", "snapshot"],
 )
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(48), deadline=None)
 @given(
     cut=st.tuples(st.integers(0, 900), st.integers(0, 8)),
     put=st.sampled_from([b"", b"\0", b'"', b"{", b"9" * 30, b"null", b"-1", b"\xf0"]),

@@ -225,7 +225,7 @@ def _with_partitions(path: Path, values: list[str | None], options: dict[str, st
 @pytest.mark.java
 @requires_java_oracle
 def test_java_makes_the_same_tags_and_expires_the_same_partitions(oracle: Oracle, tmp_path: Path) -> None:
-    for number, (options, names) in enumerate(sampled(_TAGS, 3)):
+    for number, (options, names) in enumerate(sampled(_TAGS, 2)):
         table = _due_for_tags(tmp_path / f"tags{number}", options)
         oracle.program("MaintenanceOracle", "tags", table.path)
         assert sorted(table.tags.list()) == names, options
@@ -234,7 +234,7 @@ def test_java_makes_the_same_tags_and_expires_the_same_partitions(oracle: Oracle
             table.tags.delete(name)
         create_due_tags(table._store, TableOptions(table.options))
         assert {name: tag.id for name, tag in table.tags.list().items()} == theirs, options
-    for number, (values, options, left) in enumerate(sampled(_EXPIRED, 3)):
+    for number, (values, options, left) in enumerate(sampled(_EXPIRED, 2)):
         table = _with_partitions(tmp_path / f"partitions{number}", values, options)
         oracle.program("MaintenanceOracle", "partitions", table.path)
         assert _partitions(table) == left, (values, options)

@@ -47,7 +47,7 @@ def table(path: str) -> pp.Table:
 
 def test_each_system_table_by_name_and_by_path(spark: Any, frames: Any, table: pp.Table) -> None:
     warehouse = table.path.removesuffix("/db.db/t")
-    for name in sampled(NAMES, 5):
+    for name in sampled(NAMES, 3):
         if name != "row_tracking":
             by_path = frames.load(f"{table.path}${name}")
             assert _stored(by_path) == _ours(table.system.read(name)), name

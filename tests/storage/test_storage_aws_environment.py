@@ -71,7 +71,7 @@ def _set(monkeypatch: pytest.MonkeyPatch, home: Path, server: Server, variables:
     (home / "config").write_text(PROFILE + config.format(**places))
 
 
-@pytest.mark.parametrize("case", sampled(CASES, 5))
+@pytest.mark.parametrize("case", sampled(CASES, 3))
 def test_a_table_by_the_environment_alone(
     case: str, server: Server, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

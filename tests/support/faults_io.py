@@ -33,7 +33,7 @@ def fault_points(done: Sequence[str]) -> list[tuple[int, str]]:
     """Where the operations fail, with their names: before and after each that publishes, and at a sample of the others;
     all of them in long runs."""
     publishing = {at + i for at, name in enumerate(done) if name == "create_if_absent" for i in (0, 1)}
-    chosen = publishing.union(sampled(range(len(done)), 4))
+    chosen = publishing.union(sampled(range(len(done)), 3))
     return [(at, name) for at, name in enumerate(done) if at in chosen]
 
 

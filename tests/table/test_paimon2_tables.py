@@ -62,7 +62,7 @@ class _Filter:
         return by_op[self.op] if self.op in by_op else bool(value < low) == (self.op == "<")
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 10))
+@pytest.mark.parametrize("name", sampled(NAMES, 6))
 def test_random_filters_and_projections(name: str) -> None:
     table = pp.Table.open(v2_table(name))
     random = Random(f"{SEED} {name}")

@@ -82,7 +82,7 @@ def _check(
         assert _rows(table.scan(columns=["id"]).to_arrow()) == _rows(rows.select(["id"]))
 
 
-@pytest.mark.parametrize("type_", sampled(ATOMS, 8))
+@pytest.mark.parametrize("type_", sampled(ATOMS, 5))
 @settings(max_examples=6)
 @given(data=st.data())
 def test_partitioned_by_every_type(type_: str, data: st.DataObject) -> None:

@@ -135,7 +135,7 @@ def _vectors(size: int) -> st.SearchStrategy[list[list[bool] | None]]:
     return st.lists(st.none() | st.lists(st.booleans(), min_size=size, max_size=size), max_size=12)
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(9), deadline=None)
 @given(st.integers(1, 4).flatmap(_vectors), st.data())
 def test_lists_and_vectors(values: list[list[bool] | None], data: st.DataObject) -> None:
     size = next((len(value) for value in values if value is not None), 2)

@@ -86,7 +86,7 @@ def same(left: pa.Array, right: pa.Array) -> bool:
     return bool(left.equals(right))
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(tables(), st.booleans())
 def test_decoding_gives_what_was_encoded(table: tuple[list[pa.Array], list[DataType]], arity: bool) -> None:
     columns, types = table
@@ -103,7 +103,7 @@ def test_decoding_gives_what_was_encoded(table: tuple[list[pa.Array], list[DataT
         assert same(column.slice(1), decode_column(rows.slice(1), types, index, arity=arity).values)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(tables(), st.sampled_from([1, 40]))
 def test_single_rows_are_rows_of_columns(table: tuple[list[pa.Array], list[DataType]], times: int) -> None:
     columns, types = (list(each) * times for each in table)
@@ -132,7 +132,7 @@ def murmur(data: bytes) -> int:
     return h - 2**32 if h >= 2**31 else h
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(tables())
 def test_hashes_are_murmur_of_the_row_without_arity(table: tuple[list[pa.Array], list[DataType]]) -> None:
     columns, types = table
@@ -270,7 +270,7 @@ def test_each_kind_of_damage_is_named() -> None:
         decode_rows(pa.array([GOOD, None]), TYPES, arity=True)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=6), st.integers(0, len(GOOD)))
 def test_damaged_rows_give_errors_or_values(edits: list[tuple[int, int]], length: int) -> None:
     row = bytearray(GOOD)
@@ -285,7 +285,7 @@ def test_damaged_rows_give_errors_or_values(edits: list[tuple[int, int]], length
         encode_row(values, TYPES)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(st.lists(st.binary(max_size=80), max_size=4), st.booleans())
 def test_noise_gives_errors_or_values(rows: list[bytes], arity: bool) -> None:
     try:

@@ -217,7 +217,7 @@ def _with_added(rows: pa.Table, number: int) -> pa.Table:
 _STEPS = st.lists(st.sampled_from(["write", "write", "few", "minor", "full"]), min_size=4, max_size=9)
 
 
-@pytest.mark.parametrize("engine", sampled(ENGINES, 3))
+@pytest.mark.parametrize("engine", sampled(ENGINES, 2))
 @settings(max_examples=100 if LONG else 2, deadline=None)
 @given(
     steps=_STEPS,

@@ -124,7 +124,7 @@ def _before_compaction(name: str, path: Path) -> None:
 @requires_java_oracle
 @pytest.mark.java
 def test_java_reads_what_was_compacted_as_after_a_compaction_of_its_own(oracle: Oracle, tmp_path: Path) -> None:
-    names = sampled(NAMES, 4)
+    names = sampled(NAMES, 3)
     changed = 0
     for name in names:
         _before_compaction(name, tmp_path / "db.db" / name)

@@ -36,7 +36,7 @@ _LAYOUTS = st.sampled_from(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sampled(ENGINES, 4))
+@pytest.mark.parametrize("name", sampled(ENGINES, 3))
 @settings(max_examples=1000 if LONG else 2, deadline=None)
 @given(steps=_STEPS, layout=_LAYOUTS, whole=st.booleans(), few=st.sampled_from([0, 1024]))
 def test_a_table_is_its_model_after_each_step(

@@ -252,7 +252,7 @@ _KEYS = {
 
 
 @pytest.mark.parametrize("few", [0, 1024], ids=["joined", "looked up"])
-@pytest.mark.parametrize("kind", sampled(_KEYS, 3))
+@pytest.mark.parametrize("kind", sampled(_KEYS, 2))
 def test_keys_of_any_type_move(tmp_path: Path, kind: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_places, "FEW_KEYS", few)
     type_, values = _KEYS[kind]

@@ -53,7 +53,7 @@ def window(parts: Sequence[bytes]) -> tuple[Window, list[tuple[int, int]]]:
     ]
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(15))
 @given(
     st.lists(st.lists(KINDS, min_size=CONTAINERS, max_size=CONTAINERS), min_size=1, max_size=3),
     st.sets(st.integers(0, CONTAINERS - 1), min_size=1),
@@ -79,7 +79,7 @@ def test_which_containers() -> None:
     assert containers_of(BitMap([1]), 65_536) is None
 
 
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(48))
 @given(st.data())
 def test_damage_is_an_error_or_leaves_rows_of_the_file(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(KINDS, min_size=CONTAINERS, max_size=CONTAINERS))

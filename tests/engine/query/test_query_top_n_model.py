@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning
 ORDERS = 8
 
 
-@examples(15)
+@examples(9)
 @given(POOLS, SEEDS)
 def test_top_n_is_that_of_the_model(pools: Pools, seed: int) -> None:
     with world(pools, seed) as w:

@@ -163,7 +163,7 @@ HOSTILE = [(column, changed) for column in "nbv" for changed in RANGES]
 HOSTILE += [(column, {"write_cols": names}) for column in "bv" for names in (None, ["b", "v"])]
 
 
-@pytest.mark.parametrize(("column", "changed"), sampled(HOSTILE, 6), ids=str)
+@pytest.mark.parametrize(("column", "changed"), sampled(HOSTILE, 4), ids=str)
 def test_hostile_ranges_of_row_ids(column: str, changed: dict[str, Any], tmp_path: Path) -> None:
     """The newest file has a column of the first of two groups; its entry says something else of it."""
     options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "vector.file.format": "parquet"}
@@ -216,7 +216,7 @@ def test_added_rows_are_read_and_changed_columns_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 3))
+@pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_system_tables_have_files_and_row_ids(name: str) -> None:
     table = opened(name)
     files = table.system.read("files")

@@ -460,7 +460,7 @@ def _holds(leaf: Predicate, value: Any) -> bool:
 
 
 @pytest.mark.parametrize(("source", "target", "values", "literals"), PAIRS, ids=[f"{p[0]}->{p[1]}" for p in PAIRS])
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_devolved_filters_keep_all_that_matches(
     source: str, target: str, values: st.SearchStrategy[Any], literals: st.SearchStrategy[Any], data: st.DataObject

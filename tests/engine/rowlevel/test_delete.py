@@ -96,7 +96,7 @@ _CASES = [
 
 
 @pytest.mark.parametrize(
-    ("layout", "mode"), _CASES if LONG else sampled((case for case in _CASES if not case.marks), 3)
+    ("layout", "mode"), _CASES if LONG else sampled((case for case in _CASES if not case.marks), 2)
 )
 def test_rows_for_which_the_condition_is_true_go(tmp_path: Path, layout: str, mode: str) -> None:
     table = _table(tmp_path, _LAYOUTS[layout], _MODES[mode])

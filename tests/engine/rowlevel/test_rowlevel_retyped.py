@@ -70,7 +70,7 @@ def _retyped(path: Path, before: str, after: str, values: list[Any], oracle: Ora
 
 @pytest.mark.java
 @requires_java_oracle
-@pytest.mark.parametrize(("before", "after"), sampled(CASTS, 8), ids=str)
+@pytest.mark.parametrize(("before", "after"), sampled(CASTS, 5), ids=str)
 def test_values_are_those_of_java_in_the_same_zone(before: str, after: str, oracle: Oracle, tmp_path: Path) -> None:
     table = _retyped(tmp_path, before, after, _values(before), oracle)
     for zone in sampled(ZONES, 1):
@@ -149,7 +149,7 @@ def _state(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("name", sampled(REWRITES, 6))
+@pytest.mark.parametrize("name", sampled(REWRITES, 4))
 def test_rewrites_want_a_zone(name: str, tmp_path: Path) -> None:
     settings, rewrite = REWRITES[name]
     table = _made(tmp_path / "t", settings)

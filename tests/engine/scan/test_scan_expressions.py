@@ -53,7 +53,7 @@ def rows(start: int, count: int) -> pa.Table:
     )
 
 
-@pytest.fixture(scope="module", params=sampled(sorted(WAYS), 3))
+@pytest.fixture(scope="module", params=sampled(sorted(WAYS), 2))
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
     root = tmp_path_factory.mktemp("expressions") / request.param
     found = pp.Table.create(str(root), SCHEMA, **WAYS[request.param])

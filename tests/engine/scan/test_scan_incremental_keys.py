@@ -73,7 +73,7 @@ def _assert_as_java(oracle: Oracle, path: Path | str, reads: list[dict[str, str]
 
 @requires_shared
 @requires_java_oracle
-@pytest.mark.parametrize("name", sampled(NAMES, 4))
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_between_snapshots(name: str, oracle: Oracle) -> None:
     path = table_path(name)
     last = pp.Table.open(path).scan().snapshot_id
@@ -155,7 +155,7 @@ def test_what_was_added_is_read_where_a_state_hides_it_until_it_is_compacted(
 
 
 @requires_java_oracle
-@pytest.mark.parametrize("options", sampled(TABLES, 3), ids=lambda options: "-".join(options.values()) or "plain")
+@pytest.mark.parametrize("options", sampled(TABLES, 2), ids=lambda options: "-".join(options.values()) or "plain")
 def test_of_tables_that_java_writes(options: dict[str, str], tmp_path: Path, oracle: Oracle) -> None:
     path = _written(oracle, tmp_path, options)
     last = pp.Table.open(path).scan(options={}).snapshot_id
@@ -163,7 +163,7 @@ def test_of_tables_that_java_writes(options: dict[str, str], tmp_path: Path, ora
     spans: list[tuple[int | str, int | str]] = [("a", "1"), ("a", "3"), ("1", "3"), (1, last)]
     spans += [(end - 1, end) for end in range(2, last + 1)]
     reads = [_options(*span, mode) for span in spans for mode in MODES]
-    _assert_as_java(oracle, path, sampled(reads, 12))
+    _assert_as_java(oracle, path, sampled(reads, 8))
 
 
 @pytest.mark.parametrize("mode", ["delta", "changelog", "diff"])

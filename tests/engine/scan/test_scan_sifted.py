@@ -127,7 +127,7 @@ def test_manifests_stay_in_memory_from_the_second_filter_on(table: pp.Table) -> 
 
 
 @pytest.mark.parametrize("part", [1, 50, 1 << 14])
-@pytest.mark.parametrize("where", sampled([*_FILTERS, None], 3))
+@pytest.mark.parametrize("where", sampled([*_FILTERS, None], 2))
 def test_the_plan_is_that_of_all_entries(table: pp.Table, where: str, part: int) -> None:
     plan = _same_plan(table, where, part)
     assert plan.steps[0].name in ("table", "manifests")

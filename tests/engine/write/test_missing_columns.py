@@ -149,7 +149,7 @@ def _present(kind: str, function: str) -> Any:
     return bytes(made.compact().serialize() if function == "theta_sketch" else made.serialize_compact())
 
 
-@pytest.mark.parametrize("function", sampled(_functions(), 9))
+@pytest.mark.parametrize("function", sampled(_functions(), 6))
 @pytest.mark.parametrize("grouped", [False, True], ids=["aggregation", "group"])
 def test_aggregates_that_null_changes_need_their_column(tmp_path: Path, function: str, grouped: bool) -> None:
     """What is taken without the column leaves its value as it is: on time, late, and before the first value."""

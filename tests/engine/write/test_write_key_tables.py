@@ -134,7 +134,7 @@ def _check_numbers(table: pp.Table) -> None:
                 assert before >= after or max(file) < min(later)
 
 
-@pytest.mark.parametrize("name", sampled(_ENGINES, 3))
+@pytest.mark.parametrize("name", sampled(_ENGINES, 2))
 @settings(max_examples=400 if LONG else 4, deadline=None)
 @given(jobs=_JOBS, layout=_LAYOUTS)
 def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[Row]]], layout: dict[str, str]) -> None:

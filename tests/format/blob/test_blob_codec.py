@@ -25,7 +25,7 @@ from paimon_pyds.format.blob.references import (
 )
 from support.effort import examples
 
-few = settings(max_examples=examples(25), deadline=None)
+few = settings(max_examples=examples(15), deadline=None)
 blobs = st.binary(max_size=40)
 
 

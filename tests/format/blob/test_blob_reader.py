@@ -86,7 +86,7 @@ def _parts(draw: st.DrawFn, rows: int) -> list[Part]:
     return found
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.integers(1, 20).flatmap(lambda n: st.tuples(st.just(n), _parts(n))), st.data())
 def test_the_newest_file_that_says_something(case: tuple[int, list[Part]], data: st.DataObject) -> None:
     rows, parts = case
@@ -101,7 +101,7 @@ def test_the_newest_file_that_says_something(case: tuple[int, list[Part]], data:
     assert values_of(blobs, field=nulls) == [None if value is None else {} for value in expected]
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), _parts(n))))
 def test_descriptors_say_where_the_bytes_are(case: tuple[int, list[Part]]) -> None:
     rows, parts = case
@@ -147,7 +147,7 @@ def test_arrays_and_maps() -> None:
     assert values_of(reader([Part(0, payloads)], 3)[1], field=field) == maps
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=9), min_size=1, max_size=6), st.data())
 def test_damaged_files(values: list[bytes | None], data: st.DataObject) -> None:
     io, blobs = reader([Part(0, values)], len(values))

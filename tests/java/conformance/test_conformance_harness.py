@@ -29,7 +29,7 @@ def _full_reads() -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("name", sampled(_full_reads(), 20))
+@pytest.mark.parametrize("name", sampled(_full_reads(), 12))
 def test_expected_rows_survive_arrow(name: str) -> None:
     path = fixture_dir(name) / next(r["expected"] for r in meta(name)["reads"] if r["name"] == "full")
     schema = arrow_schema(table_fields(table_path(name)))

@@ -44,7 +44,7 @@ FAR_ORC = "append_orc"
 ZONED = "part_timestamp6_ltz"
 """Java named its directories by the clocks of its zone: we read it, and do not write such tables."""
 
-NAMES = sampled([name for name in fixture_names() if _writes_only(name) and name not in (FAR_ORC, ZONED)], 30)
+NAMES = sampled([name for name in fixture_names() if _writes_only(name) and name not in (FAR_ORC, ZONED)], 18)
 WITH_FILES = [n for n in NAMES if any(o["cmd"] == "files" and not o["args"] for o in meta(n)["others"])]
 
 SPILLING_WRITERS = 10

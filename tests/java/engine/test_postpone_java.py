@@ -47,7 +47,7 @@ def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
 
 def test_either_takes_in_what_the_other_wrote(oracle: Oracle, tmp_path: Path) -> None:
     """In the order it came: as the same rows, written at once, in a table with a fixed bucket."""
-    names = sampled(_TABLES, 3)
+    names = sampled(_TABLES, 2)
     writes = {name: [_rows(name, Random(f"{name}{n}")) for n in range(4)] for name in names}
     java, ours = ([tmp_path / "db.db" / f"{who}_{name}" for name in names] for who in ("java", "ours"))
     with oracle.batch() as batch:

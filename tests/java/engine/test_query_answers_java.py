@@ -62,7 +62,7 @@ def _filters(table: Table, fields: list[DataField]) -> list[str | None]:
     return filters
 
 
-@pytest.mark.parametrize("name", sampled(_fixtures(), 3))
+@pytest.mark.parametrize("name", sampled(_fixtures(), 2))
 def test_answers_by_indexes_of_java(name: str) -> None:
     table = _open(name)
     fields = _columns(table)

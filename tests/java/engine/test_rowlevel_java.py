@@ -76,7 +76,7 @@ def _vectors(table: pp.Table) -> dict[str, list[int]]:
 
 def test_java_reads_and_goes_on_with_what_was_deleted_here(oracle: Oracle, tmp_path: Path) -> None:
     tables = {}
-    for name, layout in sampled(_TABLES.items(), 3):
+    for name, layout in sampled(_TABLES.items(), 2):
         table = tables[name] = pp.Table.create(tmp_path / "db.db" / name, _SCHEMA, **layout)
         for start in (0, 60, 120):
             _append(table, range(start, start + 60))

@@ -81,7 +81,7 @@ def _read(table: pp.Table, condition: str, columns: list[str]) -> tuple[list[Any
     return sorted(found), size
 
 
-@pytest.mark.parametrize("condition", sampled(CONDITIONS, 20))
+@pytest.mark.parametrize("condition", sampled(CONDITIONS, 12))
 def test_rows_are_those_of_whole_values(tables: tuple[pp.Table, pp.Table], condition: str) -> None:
     shredded, whole = tables
     expected, _ = _read(whole, condition, ["id"])

@@ -72,7 +72,7 @@ def _same(ours: Any, java: Any) -> bool:
 
 
 @requires_shared
-@pytest.mark.parametrize("name", sampled(_fixtures(), 25))
+@pytest.mark.parametrize("name", sampled(_fixtures(), 15))
 def test_equal_java(name: str) -> None:
     folder = DEV / name
     listing = next(iter((folder / "expected").glob("files.jsonl*")), None)

@@ -58,7 +58,7 @@ def cases(name: str) -> list[tuple[str, int, dict[str, Any], Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 4))
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_the_command_prints_them(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     fields = table_fields(table_path(name))
     plain = [c for c in cases(name) if all("[" not in leaf["field"] for leaf in leaves(c[2]))]

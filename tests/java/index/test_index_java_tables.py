@@ -64,7 +64,7 @@ def row_counts(name: str) -> dict[str, int]:
     return counts
 
 
-@pytest.mark.parametrize("name", sampled(_with_index_answers(), 6))
+@pytest.mark.parametrize("name", sampled(_with_index_answers(), 4))
 def test_side_files_are_evaluated_as_java_does(name: str) -> None:
     about = meta(name)
     fields = table_fields(table_path(name))
@@ -141,7 +141,7 @@ def data_files(name: str) -> Iterator[TableFile]:
                     yield file
 
 
-@pytest.mark.parametrize("name", sampled(_with_indexes(), 10))
+@pytest.mark.parametrize("name", sampled(_with_indexes(), 6))
 def test_containers_rebuilt_from_the_data_files_are_those_of_java(name: str) -> None:
     rebuilt = 0
     for file in data_files(name):
@@ -176,7 +176,7 @@ def _compare(ours: bytes, theirs: bytes, specs: list[IndexSpec], fields: tuple[D
             assert mine == other, spec
 
 
-@pytest.mark.parametrize("name", sampled(_with_index_answers(), 6))
+@pytest.mark.parametrize("name", sampled(_with_index_answers(), 4))
 def test_what_indexes_keep_holds_what_matches(name: str) -> None:
     about = meta(name)
     asked = 0

@@ -20,7 +20,7 @@ from support.effort import examples
 INT, BIGINT, STRING = parse_type("INT"), parse_type("BIGINT"), parse_type("STRING")
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1), st.integers(1, 1000))
 def test_default_and_mod_stay_in_range(values: list[int | None], buckets: int) -> None:
     keys = pa.array(values, pa.int64())
@@ -86,7 +86,7 @@ def java_hash(value: Any) -> int:
     return int((unsigned ^ unsigned >> 32) % 2**32)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -104,7 +104,7 @@ def test_whole_deletion_files_are_written_equal() -> None:
 
 
 @given(st.lists(st.tuples(POSITIONS, st.sampled_from([32, 64])), max_size=4))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_a_deletion_file_gives_back_its_vectors(contents: list[tuple[list[int], int]]) -> None:
     vectors = [DeletionVector(BitMap(positions), bits) for positions, bits in contents]
     data, ranges = write_vectors(vectors)

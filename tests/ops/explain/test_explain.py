@@ -294,7 +294,7 @@ def _some_filters(table: pp.Table) -> list[str]:
 JAVA_TABLES = [n for n in fixture_names() if n.startswith(("append_", "part_", "evolve_index"))]
 
 
-@pytest.mark.parametrize("name", sampled(JAVA_TABLES, 5))
+@pytest.mark.parametrize("name", sampled(JAVA_TABLES, 3))
 def test_java_tables(name: str) -> None:
     """Each step leaves at most what the one before left, every file is told of, the result is the scan's."""
     table = pp.Table.open(table_path(name))

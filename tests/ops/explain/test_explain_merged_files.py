@@ -94,7 +94,7 @@ def _read(file: dict[str, Any]) -> tuple[int, int]:
     return file["actual"]["rows"], file["actual"]["rows_decoded"]
 
 
-@pytest.mark.parametrize("name", sampled([n for n in fixture_names() if n.startswith("pk_")], 6))
+@pytest.mark.parametrize("name", sampled([n for n in fixture_names() if n.startswith("pk_")], 4))
 def test_what_was_read_is_told(name: str) -> None:
     table = _table(name)
     e = table.explain(analyze=True)

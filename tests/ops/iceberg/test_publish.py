@@ -280,7 +280,7 @@ def test_a_killed_publication_leaves_an_older_state(tmp_path: Path, iceberg: Ice
     publish(TableStore(counting := FaultyIO(), str(path)))
     assert iceberg.rows(path) == new
     seen = []
-    for at in sampled(range(len(counting.done)), 6):
+    for at in sorted({0, *sampled(range(len(counting.done)), 3)}):
         shutil.rmtree(path)
         shutil.copytree(saved, path)
         METADATA_CACHE.clear()

@@ -122,7 +122,7 @@ def _with_indexes() -> list[str]:
 
 
 @requires_shared
-@pytest.mark.parametrize("name", sampled(_with_indexes(), 10))
+@pytest.mark.parametrize("name", sampled(_with_indexes(), 6))
 def test_java_s_indexes_are_what_the_data_says(name: str) -> None:
     """Row by row, of every type, in both versions, primary-key tables included."""
     report = pp.Table.open(table_path(name)).index.verify()
@@ -131,7 +131,7 @@ def test_java_s_indexes_are_what_the_data_says(name: str) -> None:
     assert {f.kind for f in report.findings} <= {"unconfigured"}
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 @given(st.data())
 def test_every_index_of_every_type_reads_back(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(INDEX_TYPES))

@@ -121,7 +121,7 @@ def test_each_orphan_is_found_and_nothing_else(table: pp.Table, executor: Execut
     assert table.maintenance.remove_orphan_files("6 h", dry_run=True).files["path"].to_pylist() == [young]
 
 
-@pytest.mark.parametrize("name", sampled(fixture_names(), 15))
+@pytest.mark.parametrize("name", sampled(fixture_names(), 9))
 def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
     root = tmp_path / "t"
     shutil.copytree(table_path(name), root)

@@ -564,11 +564,11 @@ def _check(path: Path, deep: bool) -> None:
 
 
 def test_nothing_is_found_in_tables_of_java() -> None:
-    for name in sampled(fixture_names(), 35):
+    for name in sampled(fixture_names(), 21):
         _check(table_path(name), deep=False)
 
 
-@pytest.mark.parametrize("name", sampled(fixture_names(), 8))
+@pytest.mark.parametrize("name", sampled(fixture_names(), 5))
 def test_nothing_is_found_in_the_data_of_tables_of_java(name: str) -> None:
     _check(table_path(name), deep=True)
 

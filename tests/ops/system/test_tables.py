@@ -73,14 +73,14 @@ def _assert_same(name: str, table: str, theirs: list[dict[str, Any]]) -> None:
 
 
 @requires_shared
-@pytest.mark.parametrize(("name", "table", "expected"), sampled(_system_reads(), 20))
+@pytest.mark.parametrize(("name", "table", "expected"), sampled(_system_reads(), 12))
 def test_system_tables_are_java_s(name: str, table: str, expected: str) -> None:
     _assert_same(name, table, list(json_lines(fixture_dir(name) / expected)))
 
 
 @pytest.mark.parametrize("table", SYSTEM_TABLES)
 def test_every_table_has_every_system_table(table: str) -> None:
-    for name in sampled(fixture_names(), 30):
+    for name in sampled(fixture_names(), 18):
         rows = pp.Table.open(table_path(name)).system.read(table)
         assert rows.num_columns
         assert not any(rows[f.name].null_count for f in rows.schema if not f.nullable), name

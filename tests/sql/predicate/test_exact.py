@@ -22,7 +22,7 @@ from paimon_pyds.sql.predicate.tree import Const, Predicate
 from support import predicate_model as model
 from support.effort import examples
 
-MORE = settings(max_examples=examples(30))
+MORE = settings(max_examples=examples(18))
 
 
 def bound(text: str) -> Predicate:

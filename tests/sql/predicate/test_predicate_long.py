@@ -102,7 +102,7 @@ def check_statistics(found: Predicate) -> None:
     assert not (always_true(found, rows, stats_of) & ~every).any()
 
 
-@pytest.mark.parametrize("form", sampled(sorted(FORMS), 12))
+@pytest.mark.parametrize("form", sampled(sorted(FORMS), 8))
 def test_long_ors_keep_the_rows_of_their_parts(form: str) -> None:
     parts = [FORMS[form](n) for n in range(200 if LONG else 100)]
     found = bind_filter(" OR ".join(parts), FIELDS)
@@ -168,7 +168,7 @@ def test_thousands_of_other_conditions_say_that_keys_are_faster_as_a_table(form:
     assert not is_deep(found, 10)
 
 
-@pytest.mark.parametrize("form", sampled(sorted(FORMS), 12))
+@pytest.mark.parametrize("form", sampled(sorted(FORMS), 8))
 def test_not_of_long_ors_keeps_the_rows_for_which_all_parts_are_false(form: str) -> None:
     """NULL makes a part unknown, and a row is kept where NOT of it is true."""
     parts = [FORMS[form](n) for n in range(100)]
@@ -311,7 +311,7 @@ def test_values_that_fail_are_computed_for_rows_that_ask_for_them() -> None:
         matches(bind_filter(" OR ".join(parts), FIELDS), BATCH)
 
 
-@pytest.mark.parametrize("form", sampled(sorted(FORMS), 8))
+@pytest.mark.parametrize("form", sampled(sorted(FORMS), 5))
 def test_the_text_for_people_is_short(form: str) -> None:
     found = bind_filter(" OR ".join(FORMS[form](n) for n in range(98)), FIELDS)
     assert len(to_sql(found, shorten=True)) < 3000

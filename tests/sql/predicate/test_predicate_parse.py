@@ -486,7 +486,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(36))
 @given(st.lists(st.sampled_from(PIECES.split(" ")), max_size=14).map(" ".join) | st.text(max_size=30))
 def test_any_text_parses_or_gives_the_one_error(text: str) -> None:
     try:

@@ -26,7 +26,7 @@ from support.effort import examples
 SCHEMA = arrow_schema(model.FIELDS)
 KINDS = {f.name: f.type.kind for f in model.FIELDS}
 NESTED = {"r", "m"}
-MORE = settings(max_examples=examples(30))
+MORE = settings(max_examples=examples(18))
 
 
 def bound(text: str, fields: Any = model.FIELDS) -> Predicate:
