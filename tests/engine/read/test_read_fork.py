@@ -14,6 +14,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.scan import Scan
+from support.effort import LONG
 
 _FORKS = """
 import faulthandler, os, signal, sys, threading
@@ -63,7 +64,7 @@ def table(tmp_path: Path) -> pp.Table:
 def test_a_child_forked_while_scans_run_can_scan(table: pp.Table) -> None:
     """None hangs, but of pyarrow 16 two may: 1 of 300 finds a lock of its own library held."""
     may_hang = "2" if pa.__version__.startswith("16.") else "0"
-    command = [sys.executable, "-W", "ignore", "-c", _FORKS, table.path, "40", may_hang]
+    command = [sys.executable, "-W", "ignore", "-c", _FORKS, table.path, "40" if LONG else "15", may_hang]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
 
