@@ -75,7 +75,7 @@ def test_processes_that_append_to_the_same_keys_all_land(tmp_path: Path, kind: s
     key, by, options = _TABLES[kind]
     retries = {"commit.max-retries": "100"}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, key, by, {**retries, **options})
-    workers, count = (4, 50) if LONG else (3, 6)
+    workers, count = (4, 50) if LONG else (3, 4)
     moving = kind == "any partition"
     said = at_once(_upserts, [(table.path, worker, count, moving) for worker in range(workers)])
     assert sum(map(len, said)) == workers * count
