@@ -368,6 +368,34 @@ class FiltersRows(Protocol):
         """
 
 
+KnownValues: TypeAlias = Sequence[Sequence[tuple[pa.Array, int]]]
+"""Of each column some values of rows, the least and the greatest of all among them, and how many NULLs there are
+besides."""
+
+
+class RowReplacer(Protocol):
+    """Writes a file that differs from another one in some rows, without encoding all of it."""
+
+    rows: Int64s
+    """The rows whose values it takes, ascending: those that change, and others near them."""
+
+    kept_bounds: KnownValues
+    """What is known of the other rows."""
+
+    def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
+        """Write the file; its size in bytes. On an error it is removed.
+
+        Args:
+            batches: the rows `rows`, as `FormatWriter.write` takes them.
+            path: of the new file.
+
+        Raises:
+            SchemaError: as `FormatWriter.write`.
+            CorruptFileError: the other file is damaged.
+            StorageError: it can't be read, or the new one not be written.
+        """
+
+
 class FileFormat:
     """A format: found by name or by a file's suffix.
 
@@ -429,6 +457,32 @@ class FileFormat:
         if stored is not fields:
             writer = _loaded("vectors.VectorWriter")(writer, fields)
         return writer
+
+    def row_replacer(
+        self,
+        io: FileIO,
+        file: tuple[str, int],
+        fields: Sequence[DataField],
+        options: Mapping[str, str],
+        changed: Int64s,
+    ) -> RowReplacer | None:
+        """What writes a file with these columns of another one, of which some rows change; None where only
+        `open_writer` does, or costs less.
+
+        Args:
+            io: reads and writes.
+            file: path and bytes of the other file.
+            fields: the columns, as `open_writer` takes them.
+            options: the table's.
+            changed: the positions of rows that change, ascending; one at least.
+
+        Raises CorruptFileError, StorageError, OptionError.
+        """
+        if self.name != "parquet":
+            return None
+        replacer_of = _loaded("parquet.row_replacer.row_replacer")
+        found: RowReplacer | None = replacer_of(io, *file, self._stored(fields), options, changed)
+        return found
 
     def _check_types(self, fields: Sequence[DataField]) -> None:
         found = [f.name for f in fields if has_kind(f.type, Kind.VARIANT)] if not self.traits.holds_variant else ()

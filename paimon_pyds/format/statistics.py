@@ -27,7 +27,7 @@ from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, is_system_name, scalar_to_internal
 from paimon_pyds.base.types.kinds import BINARY_KINDS, TIMESTAMP_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.format import TRAITS, FormatTraits
+from paimon_pyds.format import TRAITS, FormatTraits, KnownValues
 
 KEY_STATS_EMPTY = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 """The key statistics of every file of a table without primary key."""
@@ -324,6 +324,14 @@ class StatsCollector:
         for column, array in zip(self._columns, batch.columns, strict=True):
             if column.counts:
                 column.update(array)
+
+    def update_known(self, known: KnownValues) -> None:
+        """Take in what is known of rows."""
+        for column, parts in zip(self._columns, known, strict=True):
+            for values, nulls in parts:
+                if column.counts:
+                    column.update(values)
+                    column.nulls += nulls
 
     def finish(self) -> list[ColumnStats]:
         """The statistics of each column, over all batches."""

@@ -16,11 +16,14 @@ Row = dict[str, Any]
 class EvolvingTable:
     """A table and its model: ``rows`` by ``id``, each with all columns; ``row_ids`` are what ids were given first.
 
-    ``rng``: decides what is done.
+    ``rng``: decides what is done; ``most_new``: rows that it appends at a time, at most.
     """
 
-    def __init__(self, path: Path, rng: random.Random, options: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, path: Path, rng: random.Random, options: dict[str, str] | None = None, most_new: int = 6
+    ) -> None:
         self.rng = rng
+        self.most_new = most_new
         self.rows: dict[int, Row] = {}
         self.row_ids: dict[int, int] = {}
         self.types = {"n": "INT", "s": "STRING", "f": "DOUBLE"}
@@ -86,7 +89,7 @@ class EvolvingTable:
         return row
 
     def _append(self) -> None:
-        fresh = [self._fresh() for _ in range(self.rng.randint(1, 6))]
+        fresh = [self._fresh() for _ in range(self.rng.randint(1, self.most_new))]
         self.table.append(fresh)
         self.rows |= {row["id"]: row for row in fresh}
 

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import from_numpy, one_batch
+from paimon_pyds.base.arrays import Int64s, from_numpy, one_batch
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.read.file import read_file
+from paimon_pyds.engine.rowlevel.kept_pages import replacer_of, write_replaced
 from paimon_pyds.engine.rowlevel.target import Candidate, RowTarget
 from paimon_pyds.engine.rowlevel.tasks import in_place, unfiltered
 from paimon_pyds.engine.write import WriteContext
@@ -83,18 +84,22 @@ def write_columns(
     parts = [(others, context.schema.id)] if others.layout.table else []
     if context.vector_fields:
         parts.append(_vectors_part(context, spec, file))
+    changed = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
     written: list[DataFile] = []
     with removing_unfinished(lambda: discard(context.io, replace(bucket, files=tuple(written)).paths())):
         if context.blob_fields:
-            blobs, versions = _write_blobs(context, spec, file, directory, rows, versions)
+            blobs, versions = _write_blobs(context, spec, file, directory, changed, versions)
             written += blobs
         elif len(parts) > 1:
             versions = list(versions)
         for part, schema_id in parts:
-            batches = _all_rows(part, spec, file, rows, _Rows(versions))
-            written.append(
-                replace(_write_part(part, bucket, batches), first_row_id=file.first_row_id, schema_id=schema_id)
-            )
+            replacer = replacer_of(part, spec, file, changed)
+            batches = _new_rows(part, spec, file, changed, _Rows(versions), None if replacer is None else replacer.rows)
+            if replacer is None:
+                new = _write_part(part, bucket, batches)
+            else:
+                new = write_replaced(part, replacer, bucket, file.row_count, batches)
+            written.append(replace(new, first_row_id=file.first_row_id, schema_id=schema_id))
     worked(file.path)
     return CommitMessage((replace(bucket, files=tuple(written)),))
 
@@ -119,7 +124,7 @@ def _write_blobs(
     spec: ReadSpec,
     file: PlannedFile,
     directory: str,
-    rows: BitMap,
+    at: Int64s,
     versions: Iterable[pa.RecordBatch],
 ) -> tuple[list[DataFile], list[pa.RecordBatch]]:
     """Write the BLOB columns; their files have placeholders for rows that stay. With them, the other columns of
@@ -129,7 +134,6 @@ def _write_blobs(
     fields = context.blob_fields
     conformer = replace(context, columns=frozenset(field.name for field in fields)).conformer()
     writers = {field.name: BlobColumnWriter(context, directory, field) for field in fields}
-    at = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
     others: list[pa.RecordBatch] = []
     try:
         done = start = 0
@@ -208,16 +212,18 @@ def _vectors_part(context: WriteContext, spec: ReadSpec, file: PlannedFile) -> t
     )
 
 
-def _all_rows(
-    context: WriteContext, spec: ReadSpec, file: PlannedFile, rows: BitMap, versions: _Rows
+def _new_rows(
+    context: WriteContext, spec: ReadSpec, file: PlannedFile, at: Int64s, versions: _Rows, wanted: Int64s | None
 ) -> Iterator[pa.RecordBatch]:
+    """The rows of a group, those at the positions ``at`` in new versions; all rows, or those that are wanted."""
     fields = context.layout.table
     names = [field.name for field in fields]
-    if len(rows) == file.row_count and versions.have(names):
+    if len(at) == file.row_count and versions.have(names):
         yield from (batch.select(names) for batch in versions.all())
         return
     whole = file._replace(deletion=None, selection=None, index_path=None, window=None, bounds=None)
-    at = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
+    if wanted is not None:
+        whole, at = whole.selecting(RowSelection.of(wanted)), np.searchsorted(wanted, at)
     start = 0
     for batch in read_file(unfiltered(spec, fields), whole, batch_rows=_BATCH_ROWS):
         first, last = np.searchsorted(at, [start, start + batch.num_rows])

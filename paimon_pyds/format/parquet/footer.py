@@ -164,6 +164,12 @@ class Footer:
             self._chunks[group, leaf] = found
         return found
 
+    def chunk_meta(self, group: int, leaf: int) -> Struct:
+        """ColumnMetaData of a column chunk."""
+        outer, _ = decode_struct(self.data, self._chunk_offsets[group][leaf])
+        meta: Struct = require(outer, 3, STRUCT, "ColumnChunk.meta_data")
+        return meta
+
     def _here(self, error: CorruptFileError) -> CorruptFileError:
         return CorruptFileError(error.message, path=self.path)
 

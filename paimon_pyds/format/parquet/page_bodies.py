@@ -9,7 +9,7 @@ format_description.txt (the length in front).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -58,7 +58,7 @@ def page_bodies(
     octets, view, sizes = np.frombuffer(data, np.uint8), memoryview(data), heads.uncompressed
     starts = positions + heads.length
     packed = [view[a:b] for a, b in zip(starts.tolist(), (starts + heads.compressed).tolist(), strict=True)]
-    _check_sums(packed, heads)
+    check_sums(packed, heads)
     ends = np.cumsum(sizes)
     edges = [0, *(np.flatnonzero(np.diff((ends - sizes) // block)) + 1).tolist(), len(sizes)]
     parts = [slice(low, high) for low, high in pairwise(edges)]
@@ -78,7 +78,8 @@ def page_bodies(
         yield part, np.frombuffer(body, np.uint8), ends[part] - sizes[part] - (ends[part.start] - sizes[part.start])
 
 
-def _check_sums(packed: list[memoryview], heads: PageHeads) -> None:
+def check_sums(packed: Sequence[memoryview], heads: PageHeads) -> None:
+    """Compare the bodies of pages with the checksums in their headers, where they have any. Raises CorruptFileError."""
     checked = heads.crc != NO_CHECKSUM
     if checked.any():
         sums = np.array([zlib.crc32(body) for body in packed], np.int64)

@@ -203,17 +203,17 @@ class _Pages:
 def _pages(source: ParquetSource, column: ColumnRef, leaf: Leaf, groups: Sequence[tuple[int, int, int]]) -> _Pages:
     """The pages of a column; a chunk without page index counts as one page."""
     tables, indexes = source.tables(()), source.bounds(())
-    bounds = _RawBounds([], [], [], [])
+    bounds = RawBounds([], [], [], [])
     starts: list[int] = []
     for group, start, stop in groups:
         index = indexes.get((group, leaf.index))
         if index is None:
             starts.append(start)
-            bounds.extend(_RawBounds([None], [None], [-1], [stop - start]))
+            bounds.extend(RawBounds([None], [None], [-1], [stop - start]))
             continue
         first_rows = (tables[group, leaf.index].first_rows + start).tolist()
         starts += first_rows[:-1]
-        bounds.extend(_page_bounds(leaf, index, [b - a for a, b in pairwise(first_rows)]))
+        bounds.extend(page_bounds(leaf, index, [b - a for a, b in pairwise(first_rows)]))
     stops = [start + rows for start, rows in zip(starts, bounds.rows, strict=True)]
     stats = column_stats(leaf, column.type, bounds)
     return _Pages(StatisticsEvaluation(stats.row_count, lambda _: stats), starts, stops)
@@ -253,7 +253,7 @@ def file_statistics(source: ParquetSource, field: DataField) -> tuple[Any, Any, 
 
 
 @dataclass(frozen=True, slots=True)
-class _RawBounds:
+class RawBounds:
     """Per row group or page: bounds in Parquet's plain encoding (None if missing), NULLs (-1 if not counted), rows."""
 
     low: list[bytes | None]
@@ -261,15 +261,19 @@ class _RawBounds:
     nulls: list[int]
     rows: list[int]
 
-    def extend(self, other: _RawBounds) -> None:
+    def extend(self, other: RawBounds) -> None:
         self.low.extend(other.low)
         self.high.extend(other.high)
         self.nulls.extend(other.nulls)
         self.rows.extend(other.rows)
 
+    def part(self, some: slice) -> RawBounds:
+        """Those of some row groups or pages."""
+        return RawBounds(self.low[some], self.high[some], self.nulls[some], self.rows[some])
 
-def _chunk_bounds(leaf: Leaf, chunks: Sequence[Chunk]) -> _RawBounds:
-    bounds = _RawBounds([], [], [], [])
+
+def _chunk_bounds(leaf: Leaf, chunks: Sequence[Chunk]) -> RawBounds:
+    bounds = RawBounds([], [], [], [])
     for chunk in chunks:
         stats = chunk.statistics or {}
         wire, count = stats.get(3, (I64, -1))
@@ -288,7 +292,7 @@ def _bound(stats: Struct, field_id: int, old_id: int, leaf: Leaf) -> bytes | Non
     return found[1] if found is not None and found[0] == BINARY else None
 
 
-def _page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> _RawBounds:
+def page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> RawBounds:
     """Bounds of the pages of one column chunk, which have these row counts."""
     empty = index.null_pages.tolist()
     counts = [-1] * len(empty) if index.null_counts is None else index.null_counts.tolist()
@@ -298,7 +302,7 @@ def _page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> _RawBou
         nulls = [n if null else c if 0 <= c <= n else -1 for null, c, n in zip(empty, counts, rows, strict=True)]
     low = [None if null else b for null, b in zip(empty, listed(index.minima), strict=True)]
     high = [None if null else b for null, b in zip(empty, listed(index.maxima), strict=True)]
-    return _RawBounds(low, high, nulls, list(rows))
+    return RawBounds(low, high, nulls, list(rows))
 
 
 def orders_values(leaf: Leaf, type_: DataType | None) -> bool:
@@ -337,7 +341,7 @@ def _unit(field: tuple[int, Any]) -> str | None:
     return next((_TIMESTAMP_UNITS.get(i) for i in unit), None) if wire == STRUCT else None
 
 
-def column_stats(leaf: Leaf, type_: DataType | None, bounds: _RawBounds) -> ColumnStats:
+def column_stats(leaf: Leaf, type_: DataType | None, bounds: RawBounds) -> ColumnStats:
     """The bounds as values of the column's Arrow type; only the counts where statistics order values otherwise."""
     counts = np.array(bounds.nulls, np.int64)
     nulls = array(counts, mask=counts < 0)

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.engine.compact.compact import compact
 from paimon_pyds.engine.compact.options import CompactOptions
+from paimon_pyds.engine.rowlevel import column_updates
+from paimon_pyds.engine.rowlevel.kept_pages import replacer_of
 from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
@@ -46,6 +49,102 @@ def test_random_operations_give_the_rows_of_a_plain_table(number: int, tmp_path:
         world.step()
         world.check()
     assert not world.table.maintenance.verify(deep=True).findings
+
+
+PAGED = {**OPTIONS, "file.format": "parquet", "parquet.page.row.count.limit": "16"}
+"""Options of tables whose files have many pages."""
+
+
+@pytest.mark.parametrize("number", range(300 if LONG else 2))
+def test_random_operations_on_files_of_many_pages(number: int, tmp_path: Path) -> None:
+    world = EvolvingTable(tmp_path / "t", random.Random(SEED + number), PAGED, most_new=400)
+    for _ in range(12):
+        world.step()
+        world.check()
+    assert not world.table.maintenance.verify(deep=True).findings
+
+
+def paged_rows(count: int) -> pa.Table:
+    """Rows in which ``n`` has few values, so that its pages share a dictionary."""
+    return pa.table(
+        {"id": range(count), "v": [f"v{i}" for i in range(count)], "n": [i % 7 for i in range(count)]}, SCHEMA
+    )
+
+
+def row_groups(table: pp.Table) -> list[int]:
+    """The rows of each row group of the newest data file."""
+    path = max(Path(table.path).rglob("data-*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    metadata = pq.ParquetFile(path).metadata
+    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+
+@pytest.fixture
+def paged(tmp_path: Path) -> pp.Table:
+    return pp.Table.create(tmp_path / "db.db" / "t", paged_rows(1_000), options=PAGED)
+
+
+def test_an_update_of_few_rows_copies_the_other_pages(paged: pp.Table) -> None:
+    expected = paged_rows(1_000).to_pylist()
+    few = [96, 32, 864, 8]
+    for change, groups in (
+        ({"n": "1000"}, few), ({"n": "NULL"}, few), ({"n": "n - 50", "v": "concat(v, '!')"}, [1_000]),
+        ({"v": "concat(v, '!')"}, few),
+    ):  # fmt: skip
+        paged.update(change, "id BETWEEN 100 AND 120 OR id = 999")
+        for row in expected[100:121] + expected[999:]:
+            if "n" in change:
+                row["n"] = 1000 if change["n"] == "1000" else None
+            if "v" in change:
+                row["v"] += "!"
+        assert sorted_rows(paged) == expected
+        assert row_groups(paged) == groups  # all columns are in one file, or whole
+    assert (paged.max("n"), paged.min("n"), paged.count("n IS NULL")) == (6, 0, 22)
+    assert [row["id"] for row in paged.scan("v = 'v100!!'").to_arrow().to_pylist()] == [100]
+    assert not paged.maintenance.verify(deep=True).findings
+
+
+def test_least_and_greatest_values_go_with_the_rows_that_had_them(paged: pp.Table) -> None:
+    paged.update({"n": "n + 100"}, "id < 30")
+    paged.update({"n": "id % 7"}, "id < 30")
+    (newest,) = (file for file in paged.system.read("files").to_pylist() if file["max_sequence_number"] == 3)
+    assert [newest[f"{end}_value_stats"] for end in ("min", "max")] == [f"{{id=null, n={n}, v=null}}" for n in (0, 6)]
+
+
+def with_index(table: pp.Table) -> None:
+    table.alter(set_options={"file-index.bloom-filter.columns": "n"})
+
+
+WHOLE: dict[str, Callable[[pp.Table], Any]] = {
+    "many rows": lambda table: table.update({"n": "n + 1"}, "id % 10 = 0"),
+    "a file index": with_index,
+    "another name": lambda table: table.alter(rename_columns={"n": "m"}),
+    "another type": lambda table: table.alter(change_types={"n": "DECIMAL(20, 0)"}),
+    "another format": lambda table: table.alter(set_options={"file.format": "avro"}),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_else_differs_is_written_whole(name: str, paged: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    paged.update({"n": "n"}, "id = 0")
+    replaced: list[bool] = []
+
+    def told(*arguments: Any) -> Any:
+        replacer = replacer_of(*arguments)
+        replaced.append(replacer is not None)
+        return replacer
+
+    monkeypatch.setattr(column_updates, "replacer_of", told)
+    paged.update({"n": "n"}, "id = 0")
+    WHOLE[name](paged)
+    paged = pp.Table.open(paged.path)
+    column = "m" if name == "another name" else "n"
+    if name != "many rows":
+        paged.update({column: f"{column} + 1"}, "id % 100 = 0")
+    assert replaced == [True, False]
+    step = 10 if name == "many rows" else 100
+    assert paged.scan(columns=[column]).to_arrow()[column].to_pylist() == [
+        i % 7 + (i % step == 0) for i in range(1_000)
+    ]
 
 
 def test_an_update_writes_the_columns_that_it_sets(table: pp.Table) -> None:
@@ -250,6 +349,20 @@ def pypaimon(tmp_path: Path) -> Iterator[Pypaimon]:
     peer = Pypaimon(tmp_path)
     yield peer
     peer.close()
+
+
+def test_peers_read_files_with_copied_pages(paged: pp.Table, tmp_path: Path, pypaimon: Pypaimon) -> None:
+    for number in range(3):
+        paged.update(
+            {"n": f"{number} * 100", "v": "concat(v, '!')"}, f"id BETWEEN {300 * number} AND {300 * number + 40}"
+        )
+    expected, rust = sorted_rows(paged), Rust(tmp_path)
+    assert len(row_groups(paged)) == 6
+    assert pypaimon.read("t").sort_by("id").to_pylist() == expected
+    assert sorted(rust.sql("SELECT id, v, n FROM p.db.t"), key=lambda row: row["id"]) == expected
+    for n in (6, 200):
+        wanted = [row for row in expected if row["n"] == n]
+        assert sorted(rust.sql(f"SELECT id, v, n FROM p.db.t WHERE n = {n}"), key=lambda row: row["id"]) == wanted
 
 
 def test_pypaimon_and_pypaimon_rust_go_on_where_this_package_stopped(tmp_path: Path, pypaimon: Pypaimon) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,34 @@ def test_java_reads_updates_of_columns_and_what_a_compaction_made_of_them(tmp_pa
             replies.append(batch.read(tmp_path, "db.t"))
         ours.append(lines(table.to_arrow()))
     assert [sorted(reply.lines) for reply in replies] == [sorted(rows) for rows in ours]
+
+
+def test_java_reads_column_files_with_copied_pages(tmp_path: Path, oracle: Oracle) -> None:
+    rows = [{"id": i, "v": f"v{i % 9}", "n": float(i), "d": Decimal(i % 5), "t": f"t{i}"} for i in range(3_000)]
+    table = pp.Table.create(
+        tmp_path / "db.db" / "t",
+        "id INT, v STRING, n DOUBLE, d DECIMAL(20, 2), t STRING",
+        options={**OPTIONS, "parquet.page.row.count.limit": "64"},
+    )
+    table.append(rows)
+    for number in range(3):
+        first = 700 * number + 50
+        change = {"v": "'new'", "n": f"-{number}", "d": "d + 100", "t": "upper(t)"}
+        table.update(change, f"id BETWEEN {first} AND {first + 90}")
+        table.update({"v": "NULL", "d": "NULL"}, f"id BETWEEN {first + 80} AND {first + 130}")
+    filters = {
+        "v = 'new'": ("v", "new"), "v = 'v3'": ("v", "v3"), "n = -1": ("n", -1.0), "t = 'T750'": ("t", "T750"),
+        "id = 760": ("id", 760),
+    }  # fmt: skip
+    with oracle.batch() as batch:
+        whole = batch.read(tmp_path, "db.t")
+        found = {
+            text: batch.read(tmp_path, "db.t", filter={"op": "eq", "field": name, "literals": [value]})
+            for text, (name, value) in filters.items()
+        }
+    assert sorted(whole.lines) == sorted(lines(table.to_arrow()))
+    for text, reply in found.items():
+        assert sorted(reply.lines) == sorted(lines(table.scan(text).to_arrow())), text
 
 
 def test_java_reads_blob_files_next_to_compacted_rows(tmp_path: Path, oracle: Oracle) -> None:

@@ -1,0 +1,232 @@
+"""Writing a file that differs from another one in some rows: what lies between these is copied as bytes.
+
+Decoding and encoding a column takes many times as long as copying its pages. So runs of pages with changed rows become
+row groups of their own, and the pages before and behind them, which stay, too. All pages of a chunk are of one writer:
+Java Paimon 1.4.2 gives wrong values where PLAIN pages stand before pages that use the dictionary.
+
+That is done where nothing but row groups can differ from a file that is written anew: for flat columns of files that
+this package has written, whose bounds of pages are exact, and few of whose pages change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.types import DataField
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.format import KnownValues, ReadCounters
+from paimon_pyds.format.parquet.chunk_pages import ChunkPages, CopiedChunk, chunk_pages, copied_chunk, known_bounds
+from paimon_pyds.format.parquet.footer import MAGIC, Footer, read_footer
+from paimon_pyds.format.parquet.settings import (
+    WriterOptions,
+    few_rows_settings,
+    file_schema,
+    stored_schema,
+    writer_settings,
+)
+from paimon_pyds.format.parquet.source import decoding, joined_buffer
+from paimon_pyds.format.parquet.stitching import Stitcher
+from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, Struct, check_struct, decode_struct, encode_struct
+from paimon_pyds.format.parquet.writer import GROUP_ROWS, RowChecks, columns_with_nan
+from paimon_pyds.storage import FileIO
+
+_MOST_SHARE = 0.25
+"""Share of a file's rows in pages that change, from which encoding all of them anew makes a better file."""
+MOST_GROUPS = 16
+"""Row groups, for each million rows, up to which a file gets more of them."""
+
+
+class _Piece(NamedTuple):
+    """Rows of a row group that become one: ``start`` to before ``stop``, copied unless they ``change``."""
+
+    group: int
+    start: int
+    stop: int
+    change: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetRowReplacer:
+    """See `format.RowReplacer`; made by `row_replacer`. ``meta``: FileMetaData with the columns; ``pages``: for each
+    column those of each row group."""
+
+    io: FileIO
+    footer: Footer
+    schema: pa.Schema
+    options: WriterOptions
+    meta: Struct
+    fields: Sequence[DataField]
+    pages: Sequence[Sequence[ChunkPages]]
+    pieces: Sequence[_Piece]
+    rows: Int64s
+    kept_bounds: KnownValues
+
+    def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
+        """See `format.RowReplacer`."""
+        parts = list(batches)
+        checks = RowChecks(self.schema, path)
+        for batch in parts:
+            checks.check(batch)
+        table, done = pa.Table.from_batches(parts, self.schema), 0
+        if table.num_rows != len(self.rows):
+            raise ValueError(f"{table.num_rows} rows where {len(self.rows)} are replaced")
+        out = self.io.open_output(path)
+        try:
+            stitcher = Stitcher(out.sink)
+            for piece in self.pieces:
+                if piece.change:
+                    fresh = table.slice(done, piece.stop - piece.start)
+                    done += fresh.num_rows
+                    stitcher.add(_encoded(fresh, writer_settings(self.options, fresh), path), columns_with_nan(fresh))
+                else:
+                    with decoding(self.footer.path):
+                        stitcher.add(self._copied(piece))
+            stitcher.finish()
+        except BaseException:
+            out.abort()
+            raise
+        return out.close()
+
+    def _copied(self, piece: _Piece) -> pa.Buffer:
+        """Rows that stay, as a Parquet file in memory that has them as one row group."""
+        columns = [groups[piece.group] for groups in self.pages]
+        ends = (piece.start, piece.stop)
+        some = [slice(*np.searchsorted(pages.table.first_rows, ends).tolist()) for pages in columns]
+        places = [place for pages, which in zip(columns, some, strict=True) for place in pages.places(which)]
+        data, position = self.io.read_ranges(self.footer.path, places), len(MAGIC)
+        chunks = list[CopiedChunk]()
+        for at, (field, pages, which) in enumerate(zip(self.fields, columns, some, strict=True)):
+            chunks.append(copied_chunk(pages, which, (data[2 * at], data[2 * at + 1]), field.type, position))
+            position += sum(map(len, chunks[-1].pages))
+        return _file_of(chunks, piece.stop - piece.start, self.meta)
+
+
+def row_replacer(
+    io: FileIO,
+    path: str,
+    size: int,
+    fields: Sequence[DataField],
+    options: Mapping[str, str],
+    changed: Int64s,
+) -> ParquetRowReplacer | None:
+    """See `format.FileFormat.row_replacer`."""
+    schema, parsed = file_schema(fields), WriterOptions.parse(options)
+    if any(map(pa.types.is_nested, schema.types)) or stored_schema(schema).types != schema.types:
+        return None
+    meta, _ = decode_struct(_footer_of(_encoded(schema.empty_table(), few_rows_settings(parsed, schema), path)))
+    with decoding(path):
+        data, _ = read_footer(io, path, size, ReadCounters())
+        if not check_struct(data, "FileMetaData"):  # another writer's
+            return None
+        footer = Footer(data, path, size)
+        pages = _pages(io, footer, schema, meta)
+    if pages is None:
+        return None
+    pieces = list(_pieces(footer, pages, changed))
+    is_split = len(pieces) > max(len(footer.groups), MOST_GROUPS * (1 + footer.row_count // GROUP_ROWS))
+    if is_split or sum(p.stop - p.start for p in pieces if p.change) > _MOST_SHARE * footer.row_count:
+        return None
+    kept = _kept_bounds(fields, pages, pieces)
+    if kept is None:
+        return None
+    rows = np.concatenate([np.arange(p.start, p.stop) + footer.groups[p.group][0] for p in pieces if p.change])
+    return ParquetRowReplacer(io, footer, schema, parsed, meta, fields, pages, pieces, rows, kept)
+
+
+def _pages(io: FileIO, footer: Footer, schema: pa.Schema, meta: Struct) -> list[list[ChunkPages]] | None:
+    """The pages of each column in each row group; None where the file has not these columns as they would be written
+    now, or not the indexes of all their pages."""
+    numbers = [footer.columns.get(name, range(0)) for name in schema.names]
+    if any(len(found) != 1 for found in numbers):
+        return None
+    leaves = [footer.leaves[found[0]] for found in numbers]
+    if [leaf.element for leaf in leaves] != meta[2][1][1][1:]:
+        return None
+    groups = range(len(footer.groups))
+    keys = [(group, leaf.index) for leaf in leaves for group in groups]
+    found = chunk_pages(footer, keys, partial(io.read_ranges, footer.path))
+    if not found or any(pages.bounds is None for pages in found):
+        return None
+    return [found[at : at + len(groups)] for at in range(0, len(found), len(groups))]
+
+
+def _pieces(footer: Footer, pages: Sequence[Sequence[ChunkPages]], changed: Int64s) -> Iterable[_Piece]:
+    """The pieces of all row groups, cut where pages of all columns are."""
+    edges = np.searchsorted(changed, [start for start, _ in footer.groups] + [footer.row_count]).tolist()
+    for group, (start, _) in enumerate(footer.groups):
+        cuts = reduce(np.intersect1d, [groups[group].table.first_rows for groups in pages])
+        change = np.zeros(len(cuts) - 1, np.bool_)
+        here = changed[edges[group] : edges[group + 1]] - start
+        change[np.searchsorted(cuts, here, "right") - 1] = True
+        turns = [0, *(np.flatnonzero(np.diff(change)) + 1).tolist(), len(change)]
+        for first, last in pairwise(turns):
+            yield _Piece(group, int(cuts[first]), int(cuts[last]), bool(change[first]))
+
+
+def _kept_bounds(
+    fields: Sequence[DataField], pages: Sequence[Sequence[ChunkPages]], pieces: Sequence[_Piece]
+) -> KnownValues | None:
+    """What `format.RowReplacer` says of the rows that stay; None where something is not known."""
+    result = []
+    for field, groups in zip(fields, pages, strict=True):
+        known = list[tuple[pa.Array, int]]()
+        for piece in pieces:
+            own = groups[piece.group]
+            if piece.change or own.bounds is None:
+                continue
+            ends = np.searchsorted(own.table.first_rows, [piece.start, piece.stop]).tolist()
+            bounds = own.bounds.part(slice(*ends))
+            found = known_bounds(bounds, own.leaf, field.type)
+            if found is None:
+                return None
+            known += [(found[0], sum(bounds.nulls)), (found[1], 0)]
+        result.append(known)
+    return result
+
+
+def _file_of(chunks: Sequence[CopiedChunk], rows: int, meta: Struct) -> pa.Buffer:
+    """A file with one row group of these chunks. ``meta``: FileMetaData with their columns."""
+    parts = [MAGIC, *(part for chunk in chunks for part in chunk.pages)]
+    size = sum(map(len, parts)) - len(MAGIC)
+    position = len(MAGIC) + size
+    for chunk in chunks:
+        for index, field_id in ((chunk.column_index, 6), (chunk.offset_index, 4)):
+            if index is not None:
+                chunk.fields[field_id], chunk.fields[field_id + 1] = (I64, position), (I32, len(index))
+                parts.append(index)
+                position += len(index)
+    group: Struct = {
+        1: (LIST, (STRUCT, [chunk.fields for chunk in chunks])),
+        2: (I64, sum(chunk.fields[3][1][6][1] for chunk in chunks)),
+        3: (I64, rows),
+        5: (I64, len(MAGIC)),
+        6: (I64, size),
+    }
+    footer = encode_struct({**meta, 3: (I64, rows), 4: (LIST, (STRUCT, [group]))})
+    return joined_buffer([*parts, footer, len(footer).to_bytes(4, "little"), MAGIC])
+
+
+def _encoded(table: pa.Table, settings: Mapping[str, object], path: str) -> pa.Buffer:
+    """A Parquet file in memory that has these rows as one row group."""
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    try:
+        with pq.ParquetWriter(sink, table.schema, **settings) as writer:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+    except pa.ArrowException as error:
+        raise SchemaError(f"rows can't be written as Parquet: {error}", path=path) from error
+    return sink.getvalue()
+
+
+def _footer_of(file: pa.Buffer) -> bytes:
+    data: bytes = file.to_pybytes()
+    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
