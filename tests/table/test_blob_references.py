@@ -29,6 +29,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.format.blob.references import (
     BlobDescriptor,
+    decode_descriptor,
     decode_references,
     encode_descriptor,
     encode_references,
@@ -320,6 +321,17 @@ def test_copies_of_tables_with_a_primary_key_have_packs_of_their_own(file_format
         assert copy.to_arrow().sort_by("id") == wanted
 
 
+def test_descriptors_of_a_part_of_a_value_in_a_pack(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", "id INT NOT NULL, b BLOB", primary_key="id", options={"bucket": "1"})
+    table.append([{"id": 1, "b": b"0123456789"}])
+    whole = decode_descriptor(table.scan(options=AS_DESCRIPTORS).to_arrow()["b"][0].as_py())
+    other = pp.Table.create(tmp_path / "o", "id INT, pic BLOB", options=OPTIONS)
+    parts = [whole._replace(offset=whole.offset + at, length=length) for at, length in ((0, 10), (2, 3), (0, 0))]
+    other.append([{"id": i, "pic": encode_descriptor(part)} for i, part in enumerate(parts)])
+    other = pp.Table.open(other.path, storage_options={"external-paths.allow": str(tmp_path / "t")})
+    assert other.to_arrow()["pic"].to_pylist() == [b"0123456789", b"234", b""]
+
+
 def test_packs_that_are_gone_are_found(tmp_path: Path) -> None:
     options = {"bucket": "1", "blob.target-file-size": "8 b", "write-only": "true"}
     table = pp.Table.create(tmp_path / "t", "id INT NOT NULL, b BLOB", primary_key="id", options=options)
@@ -397,6 +409,8 @@ def test_rows_that_wait_for_their_buckets_have_bytes(tmp_path: Path) -> None:
     wanted = [{"id": i, "b": bytes([at, at + 1])} for i, at in ((1, 1), (2, 18), (3, 27))]
     assert table.scan(options=merged).to_arrow().to_pylist() == wanted
     assert table.lookup([1, 2, 3], options=merged).to_pylist() == wanted
+    with pytest.raises(SchemaError, match="blob-descriptor-field"):
+        table.append([{"id": 4, "b": b"bytes"}], options=waiting)
     stored = table.scan("id = 2", columns=["b"], options=merged | AS_DESCRIPTORS).to_arrow()["b"].to_pylist()
     assert stored == [place(table, 18, 2)]
 

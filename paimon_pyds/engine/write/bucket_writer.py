@@ -75,9 +75,11 @@ def open_bucket_writer(
         PostponedRowsWriter,
     )
 
+    keyed: BucketWriter
     if bucket.bucket == POSTPONE_BUCKET:
-        return PostponedRowsWriter(context, bucket, threads)
-    keyed = KeyBucketWriter(context, bucket, threads, numbers)
+        keyed = PostponedRowsWriter(context, bucket, threads)
+    else:
+        keyed = KeyBucketWriter(context, bucket, threads, numbers)
     if not context.layout.references:
         return keyed
     from paimon_pyds.engine.write.managed_blobs import ManagedBlobsWriter  # few tables have such

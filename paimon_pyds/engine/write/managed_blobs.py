@@ -7,13 +7,14 @@ primary-key-table/blob-storage; Java: classes PrimaryKeyBlobExternalizer and Man
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, from_numpy, pc, scalar
 from paimon_pyds.base.progress import count
 from paimon_pyds.engine.write.blob_files import BlobColumnWriter, values_of
 from paimon_pyds.engine.write.context import WriteContext
-from paimon_pyds.engine.write.key_writer import KeyBucketWriter
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.format.blob import codec
 from paimon_pyds.format.blob.references import (
@@ -26,6 +27,9 @@ from paimon_pyds.keys.merge.key_values import VALUE_KIND, is_retract
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.storage import discard
 
+if TYPE_CHECKING:
+    from paimon_pyds.engine.write.bucket_writer import BucketWriter
+
 
 class ManagedBlobsWriter:
     """A `BucketWriter` whose rows have values, for one whose rows have descriptors.
@@ -33,7 +37,7 @@ class ManagedBlobsWriter:
     Rows that were in the table before have descriptors already; rows that take others away have no value.
     """
 
-    def __init__(self, context: WriteContext, bucket: BucketFiles, rows: KeyBucketWriter) -> None:
+    def __init__(self, context: WriteContext, bucket: BucketFiles, rows: BucketWriter) -> None:
         self._rows = rows
         managed = () if context.existing_rows else context.managed_blobs
         self._packs = {field.name: _PackWriter(context, bucket.directory, field) for field in managed}
