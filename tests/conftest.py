@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -142,14 +142,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _sample(items: list[pytest.Item]) -> set[pytest.Item]:
-    """All tests, but of one with several lists of parameters only cases in which each of the parameters is met."""
+    """All tests, but of one with several lists of parameters only cases in which each of the parameters is met, unless
+    it is marked `whole`."""
     from support.effort import covering
 
     tests = defaultdict[tuple[object, str], list[pytest.Item]](list)
     for item in items:
         tests[item.parent, getattr(item, "originalname", item.name)].append(item)
-    axes = {item: getattr(getattr(item, "callspec", None), "_idlist", ()) for item in items}
+    axes = {item: () if item.get_closest_marker("whole") else _parameters(item) for item in items}
     return {cases[at] for cases in tests.values() for at in covering([axes[case] for case in cases])}
+
+
+def _parameters(item: pytest.Item) -> Sequence[str]:
+    """The name of one of each list of parameters."""
+    return getattr(getattr(item, "callspec", None), "_idlist", ())
 
 
 def _add_marks(items: list[pytest.Item]) -> None:

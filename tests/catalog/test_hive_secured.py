@@ -67,6 +67,7 @@ def options(metastore: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return {**found, **more, "warehouse": str(tmp_path / "wh"), "lock.enabled": "true"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("how", ["ticket", "keytab", "variable"])
 def test_who_one_is(metastore: Any, options: dict[str, str], monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     home = metastore[1]

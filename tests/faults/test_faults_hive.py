@@ -134,6 +134,7 @@ def expire_locks(catalog: pp.Catalog) -> int:
     return len(found)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", [BEFORE, HALF, AFTER, DOWN])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_fault_anywhere(name: str, mode: str, open_in: Any, metastore: dict[str, str]) -> None:
