@@ -21,17 +21,12 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from support.hive_catalogs import PARTS, SCHEMA, rows
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.side_by_side import PATIENT, append_side_by_side
 
 pytest.importorskip("pymetastore")
-SCHEMA = pa.schema([("id", pa.int32())])
 CLIENT = "com.amazonaws.glue.catalog.metastore.AWSCatalogMetastoreClient"
-PARTS = {"metastore.partitioned-table": "true"}
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int32())})
 
 
 @pytest.fixture(scope="module")

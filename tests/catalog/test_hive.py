@@ -34,15 +34,10 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.table import Table
 from support import servers
+from support.hive_catalogs import PARTS, SCHEMA, rows
 from support.side_by_side import PATIENT, append_side_by_side
 
 pytest.importorskip("pymetastore")
-SCHEMA = pa.schema([("id", pa.int32())])
-PARTS = {"metastore.partitioned-table": "true"}
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int32())})
 
 
 @pytest.fixture
