@@ -172,4 +172,4 @@ class CatalogBackend(Protocol):
 
     def repair_table(self, identifier: Identifier) -> None:
         """Name a table in a database that exists as its files say it is.
-        Raises UnsupportedError: the catalog keeps nothing beside the files, or keeps it itself."""
+        Raises UnsupportedError: the catalog has nothing but the files, or does not go by them."""

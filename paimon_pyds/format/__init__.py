@@ -380,7 +380,7 @@ class RowReplacer(Protocol):
     """The rows whose values it takes, ascending: those that change, and others near them."""
 
     kept_bounds: KnownValues
-    """What is known of the other rows."""
+    """Statistics of the other rows, where known."""
 
     def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
         """Write the file; its size in bytes. On an error it is removed.

@@ -56,9 +56,9 @@ _OPEN_FILES = 256
 """Files of which the places of blocks are remembered."""
 _TRIES = 3
 _BLOCK_UNIT = 512
-"""Sizes of blocks are multiples of it in bytes: a checksum is of so many."""
+"""Sizes of blocks are multiples of it in bytes, as each checksum covers this many."""
 _REPORT_PAUSES = Pauses(0.02, 1.0)
-_REPORT_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 """How long data nodes have to report a block, about as long as a writer in Java waits for them to close a file."""
 _NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environment again, over what is set here
 _clients: WeakValueDictionary[bytes, Client] = WeakValueDictionary()
@@ -171,7 +171,7 @@ class HdfsFileIO(RemoteFileIO):
     def _opened_anew(self, path: str) -> FileReader:
         """As `_open`, of the file that is there now. Raises StorageError: its last block stays unreported."""
         client, inner = self._at(path)
-        retry = Retry(_REPORT_PAUSES, seconds=_REPORT_SECONDS)
+        retry = Retry(_REPORT_PAUSES, seconds=REPORT_SECONDS)
         while True:
             self.counts.add()
             with self._calls("open", path):

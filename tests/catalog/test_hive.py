@@ -210,7 +210,7 @@ def test_a_metastore_that_fails_does_not_undo_a_commit(
         writer.write(pa.table({"id": [2], "p": ["b"]}))
         messages = [writer.prepare_commit()]
     table.commit(messages)
-    assert "Catalog.repair_table('shop.t') tells the metastore again" in caplog.text
+    assert "Catalog.repair_table('shop.t') names its partitions in the metastore" in caplog.text
     assert table.count() == 2 and names_of_partitions(catalog) == ["a"]
     monkeypatch.undo()
     table.commit(messages)  # which is found to be in the table

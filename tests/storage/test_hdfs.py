@@ -136,7 +136,7 @@ def test_a_last_block_is_waited_for(mini_hdfs: MiniHdfs, io: HdfsFileIO, home: s
 def test_a_last_block_that_stays_unreported(
     io: HdfsFileIO, home: str, unreported: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdfs, "_REPORT_SECONDS", 0.05)
+    monkeypatch.setattr(hdfs, "REPORT_SECONDS", 0.05)
     there = len(unreported) - 5
     for call in (
         io.read_bytes,

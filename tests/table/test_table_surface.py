@@ -81,7 +81,7 @@ def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
 
 ONLY_COMMANDS = {
     "describe", "tables", "rename", "drop", "create-database", "drop-database", "migrate", "iceberg",
-    "search", "sql",
+    "search", "sql", "repair-table",
 }  # fmt: skip
 """Commands on catalogs and files, what a table shows by ``print``, and what a scan can do."""
 OTHER_NAMES = {

@@ -102,7 +102,7 @@ class HivePublisher(FileSystemPublisher):
 
     def _tell(self, store: TableStore, snapshot: Snapshot, *, is_newest: bool = True) -> None:
         """Have the metastore follow a snapshot. An error is only logged, as the commit stands."""
-        with logging_errors(store, f"Catalog.repair_table('{self._identifier}') tells the metastore again"):
+        with logging_errors(store, f"Catalog.repair_table('{self._identifier}') names its partitions in the metastore"):
             schema = store.schema(snapshot.schema_id)
             if is_partitioned(schema):
                 self._update_partitions(store, snapshot, schema, is_newest)

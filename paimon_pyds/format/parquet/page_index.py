@@ -143,7 +143,7 @@ def encode_offset_indexes(locations: Sequence[_Columns]) -> list[bytes]:
 
 
 def _head_of_list(count: int) -> bytes:
-    """What stands before the locations of so many pages."""
+    """What stands before the locations of ``count`` pages."""
     return bytes([0x19, count << 4 | STRUCT]) if count < 15 else bytes([0x19, 0xF0 | STRUCT]) + varint_of(count)
 
 

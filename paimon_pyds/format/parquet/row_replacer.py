@@ -1,4 +1,4 @@
-"""Writing a file that differs from another one in some rows: what lies between these is copied as bytes.
+"""Writing a file that differs from another one in some rows: the bytes between these are copied.
 
 Decoding and encoding a column takes many times as long as copying its pages. So runs of pages with changed rows become
 row groups of their own, and the pages before and behind them, which stay, too. All pages of a chunk are of one writer:

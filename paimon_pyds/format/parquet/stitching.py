@@ -1,6 +1,6 @@
 """Row groups of several Parquet files in one file: pages strung together, one footer for all.
 
-Positions in row groups and page indexes are shifted. What is said of each column otherwise is copied as it is encoded,
+Positions in row groups and page indexes are shifted. The other metadata of each column is copied as it is encoded,
 since decoding it takes longer than encoding its pages where a file has thousands of columns.
 Source: apache/parquet-format, README.md (file layout), parquet.thrift (FileMetaData, RowGroup, ColumnChunk,
 ColumnMetaData, OffsetIndex).
