@@ -61,7 +61,7 @@ class ChunkPages(NamedTuple):
     bounds: RawBounds | None
 
     def places(self, some: slice) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Where the file has the dictionary page, which takes no bytes where there is none, and some of the pages:
+        """Where the file has the dictionary page, of no bytes where there is no such page, and some pages:
         offsets and lengths."""
         start, front = self.chunk.start, int(self.table.offsets[0])
         return (start, front - start), (int(self.table.offsets[some][0]), int(self.table.sizes[some].sum()))
