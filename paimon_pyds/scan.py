@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -28,7 +28,6 @@ from paimon_pyds.base.options import (
 from paimon_pyds.base.options.option import integer, mapping, text, texts
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.progress import followed, shown
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, arrow_schema, fields_named
 from paimon_pyds.base.zones import default_zone

@@ -13,12 +13,11 @@ import datetime
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.base.lazy_polars import sql_name, sql_text
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types.kinds import INTEGER_KINDS, Kind
 
 if TYPE_CHECKING:

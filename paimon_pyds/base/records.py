@@ -1,10 +1,10 @@
-"""``dataclass`` for records with slots, and ``NamedTuple``, as the standard library has them, but made in a tenth of
-the time.
+"""``dataclass`` as the standard library has it, made ten times faster for records with slots.
 
-A process makes more than a hundred such classes before its first row. On Python 3.11 the standard decorator takes
-0.4 ms for each, as it compiles six methods; ``NamedTuple`` takes as long, as it compiles each annotation. Here only
-``__init__`` and ``__new__`` are compiled, when the first record is made: most classes never have one. That a record is
-never changed is checked by type checkers, which see the standard ones; nothing checks it at run time.
+A process makes more than a hundred record classes before its first row; each
+takes the standard decorator 0.4 ms on Python 3.11, as it compiles six methods.
+Here only ``__init__`` is compiled, when the first record is made: most classes
+never have one. That a record is never changed is checked by type checkers,
+which see the standard decorator; nothing checks it at run time.
 """
 
 from __future__ import annotations
@@ -14,126 +14,29 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from dataclasses import dataclass as dataclass
-    from typing import NamedTuple as NamedTuple
 
     import pyarrow as pa
 else:
-    from _collections import _tuplegetter
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, repr=True, eq=True, **options):
         """``dataclasses.dataclass``; classes with slots are compared, hashed and shown by shared methods."""
 
         def decorate(cls):
-            if not slots or options.keys() - {"kw_only"}:
+            if not slots:
                 return dataclasses.dataclass(cls, frozen=frozen, slots=slots, repr=repr, eq=eq, **options)
             for name, method in _methods(repr, eq, frozen).items():
                 if cls.__dict__.get(name) is None:  # a class with __eq__ has a __hash__ of None
                     setattr(cls, name, method)
             cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard decorator writes one, which takes long
-            made = _with_slots(cls)
-            for name in _STANDARD:
-                setattr(made, name, _Standard(name, cls, made, options))
-            if "__init__" not in cls.__dict__:
-                made.__init__ = _FirstInit(made)
-            return made
+            own_init = "__init__" in cls.__dict__
+            cls = dataclasses.dataclass(cls, slots=True, repr=False, eq=False, init=False, **options)
+            if not own_init:
+                cls.__init__ = _FirstInit(cls)
+            return cls
 
         return decorate if cls is None else decorate(cls)
-
-    class _NamedTuples(type):
-        """Makes the classes that are derived from ``NamedTuple``."""
-
-        def __new__(cls, name, bases, namespace):
-            if tuple not in bases and not hasattr(bases[0], "_field_defaults"):
-                fields = tuple(namespace.get("__annotations__", ()))
-                defaults = {field: namespace.pop(field) for field in fields if field in namespace}
-                getters = {field: _tuplegetter(at, None) for at, field in enumerate(fields)}
-                own = {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields, **getters}
-                namespace = {**namespace, **own, "__slots__": (), "__new__": _FirstNew()}
-            return super().__new__(cls, name, bases, namespace)
-
-    class NamedTuple(tuple, metaclass=_NamedTuples):
-        """``typing.NamedTuple``."""
-
-        __slots__ = ()
-        _fields = ()
-
-        @classmethod
-        def _make(cls, values):
-            made = tuple.__new__(cls, values)
-            if len(made) != len(cls._fields):
-                raise TypeError(f"{len(cls._fields)} values expected, got {len(made)}")
-            return made
-
-        def _replace(self, /, **changes):
-            made = self._make(map(changes.pop, self._fields, self))
-            if changes:
-                raise TypeError(f"no such fields: {', '.join(changes)}")
-            return made
-
-        __replace__ = _replace
-
-        def _asdict(self):
-            return dict(zip(self._fields, self, strict=True))
-
-        def __getnewargs__(self):
-            return tuple(self)
-
-        def __repr__(self):
-            return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
-
-
-class _FirstNew:
-    """``__new__`` of a class until its first use, which compiles it."""
-
-    def __get__(self, record: object, owner: Any) -> Any:
-        of = next(base for base in owner.__mro__ if "_field_defaults" in base.__dict__)
-        values = {"new__": tuple.__new__, "defaults__": of._field_defaults}
-        arguments = [f"{name}=defaults__[{name!r}]" if name in of._field_defaults else name for name in of._fields]
-        made = f"({''.join(f'{name}, ' for name in of._fields)})"
-        exec(f"def __new__({', '.join(['cls__', *arguments])}): return new__(cls__, {made})", values)  # noqa: S102 - as the library
-        new = values["__new__"]
-        new.__annotations__ = dict(of.__annotations__)
-        of.__new__ = staticmethod(new)
-        return new
-
-
-_STANDARD = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
-"""What the standard decorator finds out about a class."""
-
-
-class _Standard:
-    """An attribute that the standard decorator makes, until its first use: few classes have one.
-
-    ``plain``: the class without slots. ``of``: the same with slots, whose attribute it is. ``options``: for the
-    decorator.
-    """
-
-    def __init__(self, name: str, plain: Any, of: Any, options: dict[str, Any]) -> None:
-        self._name, self._plain, self._of, self._options = name, plain, of, options
-
-    def __get__(self, record: object, owner: type | None = None) -> Any:
-        copy = _again(self._plain, {})  # several threads may ask first, and the decorator changes the class
-        made = dataclasses.dataclass(copy, repr=False, eq=False, init=False, **self._options)
-        for name in _STANDARD:
-            setattr(self._of, name, made.__dict__[name])
-        return made.__dict__[self._name]
-
-
-def _with_slots(cls: Any) -> Any:
-    """The same class, with slots for its fields."""
-    names = [name for name, type_ in cls.__annotations__.items() if "ClassVar" not in str(type_)]
-    inherited = {slot for base in cls.__mro__[1:-1] for slot in base.__dict__.get("__slots__", ())}
-    return _again(cls, {"__slots__": tuple(name for name in names if name not in inherited)}, names)
-
-
-def _again(cls: Any, more: dict[str, Any], but: Collection[str] = ()) -> Any:
-    """A class with what another one has, but for some attributes, and with more."""
-    own = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__", *but)}
-    made = type(cls)(cls.__name__, cls.__bases__, {**own, **more})
-    made.__qualname__ = cls.__qualname__
-    return made
 
 
 class _FirstInit:

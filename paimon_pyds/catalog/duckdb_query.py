@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.catalog.duckdb_tables import connect, new_enough, quoted
 from paimon_pyds.catalog.identifier import SYSTEM_DATABASE, parse_identifier, quoted_name
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError

@@ -25,12 +25,12 @@ import io
 import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from xxhash import xxh3_64_digest
 
 from paimon_pyds.base.checksums import checksum
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
 from paimon_pyds.storage import ByteSource

@@ -14,9 +14,10 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
+from typing import NamedTuple
 
 from paimon_pyds.base.cache import ByteLimitedCache
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataType
 from paimon_pyds.errors import CorruptFileError

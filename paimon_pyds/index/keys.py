@@ -21,7 +21,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, fixed_values, from_numpy, scalar, validity
 from paimon_pyds.base.arrays import array as arrow_array
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import AtomicType, DataType, arrow_type
 from paimon_pyds.base.types.kinds import (
     BINARY_KINDS,

@@ -9,9 +9,8 @@ when it is the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataType
 from paimon_pyds.errors import UnsupportedError

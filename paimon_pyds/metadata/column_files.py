@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import APART, is_blob_file

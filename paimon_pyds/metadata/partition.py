@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, array, is_true
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.row import decode_row, decode_rows
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, positions_named
 from paimon_pyds.base.types.java_text import partition_text

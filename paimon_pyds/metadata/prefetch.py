@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from paimon_pyds.base.cache import TwoLevelCache
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.storage import FileIO
 from paimon_pyds.storage.concurrent import concurrent_each
 

@@ -4,12 +4,12 @@ passes, not by the table."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, from_numpy, is_true, one_batch, pc, to_numpy
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.metadata.lazy_entries import KeepEntries, LazyEntries
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
 from paimon_pyds.metadata.manifest_reader import ManifestReader

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, repeat
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import to_numpy
 from paimon_pyds.base.cache import collection_paused
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.text import files_text, names_text, one_line, size_text
 from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema
 from paimon_pyds.errors import READ_AGAIN, expired_file

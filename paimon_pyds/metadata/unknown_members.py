@@ -10,12 +10,11 @@ import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc, scalar
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format.avro.container import BRANCH, schema_node
 from paimon_pyds.format.avro.schema import (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, Int64s, Words, array, binary_parts, build, one_array, slices, unaligned_words
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import AtomicType, DataType, Kind, arrow_type, scalar_to_internal, timestamp_unit
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 

@@ -10,13 +10,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.secrets import counted
 from paimon_pyds.base.types.nulls import nulls_only
 from paimon_pyds.engine.read.sorted_runs import sorted_runs

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,6 @@ from paimon_pyds.base.arrays import array, empty_table, from_numpy, one_batch, p
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.frames import as_batches
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.row import columns_of
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, scalar_to_internal
 from paimon_pyds.engine.read import FileTrace, read_split, with_filter

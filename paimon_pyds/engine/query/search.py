@@ -13,14 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, to_numpy
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, Kind, VectorType, arrow_schema, arrow_type
 from paimon_pyds.base.types.kinds import STRING_KINDS
 from paimon_pyds.base.types.vectors import matrix_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc, to_numpy
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import whole_number
 from paimon_pyds.engine.read.waiting_rows import WaitingRows

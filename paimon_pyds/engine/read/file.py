@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from paimon_pyds.base.arrays import array, is_true, one_array, pc, scalar, to_nu
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import worked
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
 from paimon_pyds.base.variant.parts import Path, VariantParts

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ import pyarrow as pa
 from paimon_pyds import format as formats
 from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, one_batch, pc, scalar
 from paimon_pyds.base.progress import worked
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import ROW_INDEX, read_file

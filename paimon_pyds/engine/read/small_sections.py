@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy, to_numpy
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.engine.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.engine.read.merged_files import Section, alone, read_merged
 from paimon_pyds.engine.read.small_files import MOST_BYTES, DecodedFile, JoinedFiles

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array
 from paimon_pyds.base.progress import phase
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file, read_live
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows
 from paimon_pyds.engine.read.small_files import joined_files, read_small_files

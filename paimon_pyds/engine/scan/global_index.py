@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, Int64s, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataType
 from paimon_pyds.engine.scan.planned_files import deletion_files, index_file_paths

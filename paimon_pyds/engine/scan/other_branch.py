@@ -8,13 +8,13 @@ and no row comes from the other branch. (Java: classes FallbackReadFileStoreTabl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy, to_numpy
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import STATE_NAMES, named_state, resolve_state, state_options
 from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array, binary_parts, from_numpy, list_items, pc, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.table_options import zoned_partitions
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.row import decode_row, decode_rows
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import whole_number

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_pyds.base.options import TableOptions, holds_views, is_apart_blob
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.base.types.nulls import as_nulls
 from paimon_pyds.engine.scan.travel import Incremental, TableState

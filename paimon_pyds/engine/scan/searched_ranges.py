@@ -7,13 +7,12 @@ An index may begin or end within a data file, as Java and pypaimon build one for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.engine.scan.global_index import RowGroups, index_of, ranges_of, type_of
 from paimon_pyds.engine.scan.planned_files import index_file_paths
 from paimon_pyds.metadata.manifest import IndexEntry

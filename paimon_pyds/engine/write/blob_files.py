@@ -10,13 +10,13 @@ import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, binary_parts, is_true, to_numpy
 from paimon_pyds.base.progress import count
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, MapType
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.engine.write.rolling import RowMetadata, data_file

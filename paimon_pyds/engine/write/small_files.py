@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ import pyarrow as pa
 from paimon_pyds import format as formats
 from paimon_pyds.base.arrays import Int64s, one_batch
 from paimon_pyds.base.progress import count
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.engine.write.rolling import RowMetadata, data_file, index_path, tell_of_left_out
 from paimon_pyds.format.statistics import StatsCollector

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError
 
 MAX_DEPTH = 32

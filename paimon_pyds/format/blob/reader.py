@@ -7,7 +7,7 @@ the rows that are wanted, in batches of bounded bytes, as one value may have gig
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, Int64s, fixed_binary, from_numpy
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, Kind, MapType, RowType, arrow_schema, arrow_type
 from paimon_pyds.errors import CorruptFileError

@@ -12,10 +12,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.errors import CorruptFileError, SchemaError
 
 _DESCRIPTOR = struct.pack("<q", 0x424C4F4244455343)

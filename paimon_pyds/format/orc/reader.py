@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.arrays import sliced
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, DataType, MapType, RowType, arrow_schema, arrow_type

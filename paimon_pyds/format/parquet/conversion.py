@@ -12,13 +12,13 @@ Source: apache/parquet-format, Encodings.md and LogicalTypes.md; parquet-mr's Na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, is_true, pc, to_numpy, validity
 from paimon_pyds.base.arrays import array as arrow_array
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.base.types.kinds import UNIT_DIGITS
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError

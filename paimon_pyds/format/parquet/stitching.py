@@ -9,11 +9,10 @@ ColumnMetaData, OffsetIndex).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import BinaryIO, TypeAlias, TypeVar
+from typing import BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.varints import unzigzag, varint
 from paimon_pyds.format.parquet.conversion import INT96, int96_leaves, with_int96
 from paimon_pyds.format.parquet.footer import MAGIC

@@ -10,13 +10,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import RowWidths, fixed_values, pc
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import AtomicType, DataField, MapType
 from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.base.types.nested import has_strict_member, with_values

@@ -15,12 +15,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, array
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.global_index.blocks import BlockPlace, read_blocks, read_varint
 from paimon_pyds.index.global_index.key_bytes import key_bytes, key_reader

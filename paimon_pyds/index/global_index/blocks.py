@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.varints import LONGER, unsigned_varints, varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.compression import compressor, decompressor

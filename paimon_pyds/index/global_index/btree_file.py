@@ -17,12 +17,12 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.index.global_index.blocks import BlockPlace, VarintBytes, read_joined_blocks, read_varint
 from paimon_pyds.index.global_index.key_bytes import fixed_width, key_reader

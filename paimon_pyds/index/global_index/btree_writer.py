@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, array, binary_parts, from_numpy, join_binary, pc, to_numpy
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import DataType
 from paimon_pyds.base.varints import varint, varint_values
 from paimon_pyds.index.global_index.blocks import with_trailer

@@ -11,8 +11,8 @@ DataEvolutionIndexSourceMeta.
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.errors import CorruptFileError
 
 SOURCE_MEMBER = "_SOURCE_META"

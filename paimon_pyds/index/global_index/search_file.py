@@ -12,14 +12,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.index.global_index.row_ids import encode_row_ids
 from paimon_pyds.storage import FileSource

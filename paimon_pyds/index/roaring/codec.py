@@ -15,13 +15,14 @@ Containers are chosen as Java's ``runOptimize`` chooses them, so equal sets give
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.base.arrays import Flags, Int64s, Octets, Words
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError
 
 COOKIE_PLAIN = 12346

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import from_numpy, is_true, to_numpy
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.keys.merge.aggregates import configured_aggregate
 from paimon_pyds.keys.merge.equal_values import equality_codes
 from paimon_pyds.keys.merge.files_to_merge import OLDER

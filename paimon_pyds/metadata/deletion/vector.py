@@ -17,10 +17,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pyroaring import BitMap
 
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap, read_layout
 from paimon_pyds.storage import ByteSource

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from paimon_pyds.base.cache import ByIdentity
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import DataField
 from paimon_pyds.base.types.vectors import stored_fields
 

@@ -7,10 +7,9 @@ schema and snapshot. Where something can't be read the HTML says what; nothing r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_pyds.base.arrays import pc
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
 from paimon_pyds.base.text import files_text, names_text, utc_text
 from paimon_pyds.engine.scan.known_rows import rows_text

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow as pa
 from paimon_pyds.base import progress
 from paimon_pyds.base.arrays import Int64s, is_true, one_array, to_numpy
 from paimon_pyds.base.options import TableOptions, check_writable
-from paimon_pyds.base.records import NamedTuple, dataclass
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import counted, human_bytes
 from paimon_pyds.base.text import Summary, summary_text
 from paimon_pyds.base.types import ArrayType, AtomicType, DataType, Kind, VectorType

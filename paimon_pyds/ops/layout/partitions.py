@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array, one_array, pc, rows_table, to_numpy
 from paimon_pyds.base.options import TableOptions, check_readable, check_whole_rows
 from paimon_pyds.base.progress import counted as counted_items
-from paimon_pyds.base.records import NamedTuple, arrow_struct, dataclass
+from paimon_pyds.base.records import arrow_struct, dataclass
 from paimon_pyds.base.secrets import counted, human_bytes, redact, visible
 from paimon_pyds.base.text import one_line, table_lines
 from paimon_pyds.base.types import DataField, arrow_type

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import sql_values as values
 from paimon_pyds.base.types.sql_values import DAY_MICROS, days_from_civil
 from paimon_pyds.errors import ExpressionError

@@ -13,11 +13,10 @@ import math
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import AtomicType
 from paimon_pyds.base.types.kinds import INTEGER_BITS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.sql.predicate.among import among_rows, joined

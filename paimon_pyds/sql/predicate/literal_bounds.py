@@ -14,12 +14,12 @@ import math
 import struct
 from collections.abc import Callable
 from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, pc, scalar, to_numpy
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.types import AtomicType, DataType, timestamp_unit
 from paimon_pyds.base.types import sql_values as values
 from paimon_pyds.base.types.kinds import (

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Literal as OneOf
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 
-from paimon_pyds.base.records import NamedTuple
 from paimon_pyds.base.secrets import visible
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 from paimon_pyds.base.types.kinds import STRING_KINDS
