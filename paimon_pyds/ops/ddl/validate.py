@@ -66,6 +66,8 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
         check_blob_options(schema)
     _check_indexes(schema, before)
     _check_format(schema.fields, options)
+    if before is None or before.options.get("file.format") != schema.options.get("file.format"):
+        _warn_of_row_files(schema, options)
     if schema.primary_keys:
         from paimon_pyds.keys.merge.engine_options import check_merge_options  # other tables do without
 
@@ -347,6 +349,21 @@ def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
                 f"column {field.name}: {name.title()} has no {field.type}",
                 hint=f"use a precision up to {most}, or {finer}",
             )
+
+
+def _warn_of_row_files(schema: TableSchema, options: TableOptions) -> None:
+    """Other readers give wrong rows of such tables, and Java's compaction stores them (seen in Java Paimon 2.1 and
+    pypaimon-rust 0.4, of tables that they wrote themselves)."""
+    if str(options.get("file.format")).lower() != "row":
+        return
+    if schema.primary_keys or options.get("data-evolution.enabled"):
+        kind = "with a primary key" if schema.primary_keys else "of data evolution"
+        warnings.warn(
+            f"file.format=row: Java Paimon 2.1 and pypaimon-rust 0.4 read row files of tables {kind} wrongly, and lose"
+            " rows when they compact them; use parquet if others than paimon_pyds open the table",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
+import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +25,7 @@ from support.row_files import random_rows
 from support.values import lines
 
 ROW = {"file.format": "row"}
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 _KEY = pa.schema(
     [pa.field("p", pa.int32(), nullable=False), pa.field("id", pa.int32(), nullable=False), ("v", pa.string())]
 )
@@ -120,6 +124,37 @@ def test_tables_with_a_primary_key(keys: list[str], other: Pypaimon) -> None:
         assert table.scan("id = 3", columns=["v"]).to_arrow()["v"].to_pylist() == ["ccc"]
         table.compact(full=True)
         assert all(file.path.endswith(".row") for file in table.scan().plan().files)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [({"primary_key": "id"}, "with a primary key"), ({"options": EVOLVING}, "of data evolution"), ({}, None)],
+    ids=["key", "data evolution", "append"],
+)
+def test_tables_that_other_readers_get_wrong_are_warned_of(given: Any, kind: str | None, tmp_path: Path) -> None:
+    """Java Paimon 2.1 and pypaimon-rust 0.4 lose rows of such tables."""
+    options = {**given.get("options", {}), "bucket": "1" if "primary_key" in given else "-1"}
+    message = f"Java Paimon 2.1 .* of tables {kind} wrongly"
+    for step in ("create", "alter", "no change"):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            if step == "create":
+                pp.Table.create(
+                    str(tmp_path / step), "id INT NOT NULL, v STRING", **{**given, "options": options | ROW}
+                )
+                plain = pp.Table.create(
+                    str(tmp_path / "plain"), "id INT NOT NULL, v STRING", **{**given, "options": options}
+                )
+            elif step == "alter":
+                plain.alter(set_options=ROW)
+            else:
+                plain.alter(comment="of rows")
+        texts = [str(each.message) for each in found]
+        if kind is None or step == "no change":
+            assert texts == []
+        else:
+            assert len(texts) == 1
+            assert re.search(message, texts[0])
 
 
 def test_files_without_the_key_of_their_rows(tmp_path: Path) -> None:
