@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.arrays import Int64s, empty_table
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.format import KnownValues, ReadCounters
@@ -121,7 +121,7 @@ def row_replacer(
     schema, parsed = file_schema(fields), WriterOptions.parse(options)
     if any(map(pa.types.is_nested, schema.types)) or stored_schema(schema).types != schema.types:
         return None
-    meta, _ = decode_struct(_footer_of(_encoded(schema.empty_table(), few_rows_settings(parsed, schema), path)))
+    meta, _ = decode_struct(_footer_of(_encoded(empty_table(schema), few_rows_settings(parsed, schema), path)))
     with decoding(path):
         data, _ = read_footer(io, path, size, ReadCounters())
         if not check_struct(data, "FileMetaData"):  # another writer's
