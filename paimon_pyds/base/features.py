@@ -131,7 +131,8 @@ FEATURES = (
             "other tables, and of views, they are refused",
             "in tables of data evolution, `blob-descriptor-field` and `blob-view-field` too; in tables with a primary "
             "key BLOB columns, by `append`; refused there: arrays and maps of them, new values in `update`, "
-            "changelogs, `bucket=-2`, `rename_table` where that moves files; in `row` files references are refused",
+            "changelogs, `bucket=-2`, `rename_table` where that moves files; in `row` files references are refused; "
+            "BLOB columns are not renamed",
             "1.4; nested 2.0"),
     Feature("vector", "VECTOR columns, in data files or in files of their own (`vector.file.format`)", "yes",
             "yes; own files as Parquet or Avro, others are refused, and so are updates of vectors after the option was "

@@ -203,6 +203,7 @@ CASES = [
       for column, bucket in (("ARRAY<BLOB>", "1"), ("MAP<INT, BLOB>", "1"), ("BLOB", "-2"))),
     Case("blob", "write", _blob, lambda t: t.update({"b": "CAST('x' AS BINARY)"}), "append whole rows"),
     Case("blob", "write", _blob, lambda t: t.append(BLOB_ROW, options={"file.format": "row"}), "file.format=parquet"),
+    Case("blob", "write", _blob, lambda t: t.alter(rename_columns={"b": "c"}), "add a column of the new name"),
     Case("blob", "write", _blob_in_catalog, lambda c: c.rename_table("d.t", "u"), "maintenance.clone"),
     Case("vector", "write", lambda path: path / "t", lambda path: pp.Table.create(
         path, "id INT, v VECTOR<INT, 1>", options=EVOLUTION | {"vector.file.format": "lance"}), "choose parquet"),

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import grouped, pc
 from paimon_pyds.base.options import (
-    BLOB_OPTIONS,
     DIRECTORY_OPTIONS,
     IMMUTABLE_OPTIONS,
     TableOptions,
@@ -34,7 +33,7 @@ from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.ops.ddl.blob_columns import without_columns
+from paimon_pyds.ops.ddl.blob_columns import check_not_renamed, without_columns
 from paimon_pyds.ops.ddl.schema_columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ops.ddl.validate import COLUMN_OPTIONS, validate_schema
 
@@ -219,6 +218,7 @@ def _altered(
 ) -> TableSchema | None:
     """The schema after the changes; None when it is the same."""
     renamed = changes.get("rename_columns") or {}
+    check_not_renamed(old.fields, renamed)
     editor = ColumnEditor(old, TableOptions(old.options))
     editor.drop(changes.get("drop_columns", ()))
     editor.rename(renamed)
@@ -260,7 +260,7 @@ def next_schema(old: TableSchema, new: TableSchema, editor: ColumnEditor) -> Tab
 
 _OF_COLUMNS = (
     "bucket-key", "partial-update.remove-record-on-sequence-group", "changelog-producer.row-deduplicate-ignore-fields",
-    *COLUMN_OPTIONS, *BLOB_OPTIONS,
+    *COLUMN_OPTIONS,
 )  # fmt: skip
 _OF_NESTED_FIELDS = ("nested-key", "nested-sequence-field", "ts-field")
 """Options of a column whose values name fields of the rows that it holds, not columns of the table."""

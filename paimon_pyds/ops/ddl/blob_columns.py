@@ -1,14 +1,15 @@
-"""BLOB columns: options that name them, and tables that can't be moved.
+"""BLOB columns: options that name them, columns that can't be renamed, and tables that can't be moved.
 
 Source: Paimon documentation, primary-key-table/blob-storage; Java: class SchemaValidation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from paimon_pyds.base.options import BLOB_OPTIONS, TableOptions, blob_options, holds_descriptors
 from paimon_pyds.base.options.option import comma_separated
+from paimon_pyds.base.types import DataField
 from paimon_pyds.base.types.kinds import Kind
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.format import has_kind
@@ -53,6 +54,19 @@ def without_columns(options: Mapping[str, str], names: Collection[str]) -> dict[
     """Options without the names of columns that are dropped."""
     left = {key: [n for n in comma_separated(value) if n not in names] for key, value in blob_options(options).items()}
     return {key: ",".join(left.get(key, [value])) for key, value in options.items() if left.get(key, True)}
+
+
+def check_not_renamed(fields: Iterable[DataField], names: Collection[str]) -> None:
+    """Raises UnsupportedError where a BLOB column is to be renamed, as Java does: its writers name the column of BLOB
+    files by its new name, and its reads fail where files of one range of rows have both names."""
+    renamed = [field.name for field in fields if field.name in names and has_kind(field.type, Kind.BLOB)]
+    if renamed:
+        raise UnsupportedError(
+            f"column {renamed[0]} is a BLOB and can't be renamed: Java Paimon could not read the table after its next "
+            "write and a compaction",
+            hint="add a column of the new name for new values",
+            feature="blob",
+        )
 
 
 def check_movable(store: TableStore) -> None:
