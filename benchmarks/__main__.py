@@ -25,6 +25,8 @@ _GROUPS = (
     "writing", "scanning", "points", "index", "rows", "evolution", "keys", "layout", "planning", "partitions",
     "formats", "stores", "hdfs", "blobs", "variant", "first", "importing", "sql", "spark", "streams",
 )  # fmt: skip
+_BY_NAME_ONLY = ("maintenance", "commits")
+"""Groups that are run where ``--only`` names them: 1,000 snapshots and 10,000 commits take minutes."""
 
 
 def _compile(checkout: Path) -> None:
@@ -37,9 +39,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", default=",".join(_GROUPS))
-    # "maintenance" and "commits" are run by their names only: 1,000 snapshots and 10,000 commits take minutes.
     parser.add_argument("--before", type=Path, help="another checkout: compare with its cases instead of the peers'")
     arguments = parser.parse_args()
+    names = arguments.only.split(",")
+    if unknown := sorted({*names} - {*_GROUPS, *_BY_NAME_ONLY}):
+        parser.error(f"no group is called {', '.join(unknown)}; there are {', '.join((*_GROUPS, *_BY_NAME_ONLY))}")
     _compile(Path(__file__).parents[1])
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
@@ -52,7 +56,7 @@ def main() -> None:
         else:
             _compile(arguments.before)
             bench = BeforeBench(Path(directory), arguments.rows, arguments.pairs, arguments.before.resolve())
-        for name in arguments.only.split(","):
+        for name in names:
             getattr(bench, _METHODS.get(name, name))()
 
 
