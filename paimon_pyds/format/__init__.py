@@ -116,6 +116,7 @@ class FormatTraits:
         small_file: bytes of a file up to which it takes longer to open than to decode, and `FileFormat.small_files`
             decodes it; 0 where the format has no such decoder.
         encodes_small: `FileFormat.small_encoder` encodes files of few rows.
+        replaces_rows: `FileFormat.row_replacer` copies what does not change.
     """
 
     trims_char: bool = False
@@ -134,6 +135,7 @@ class FormatTraits:
     group: str = "file"
     small_file: int = 0
     encodes_small: bool = False
+    replaces_rows: bool = False
 
 
 TRAITS: Mapping[str, FormatTraits] = {
@@ -147,6 +149,7 @@ TRAITS: Mapping[str, FormatTraits] = {
         group="row groups",
         small_file=128 << 10,
         encodes_small=True,
+        replaces_rows=True,
     ),
     "orc": FormatTraits(
         trims_char=True, has_clocks=True, ignores_nan=True, magic=b"ORC", group="stripes", small_file=128 << 10
@@ -379,7 +382,7 @@ class RowReplacer(Protocol):
     rows: Int64s
     """The rows whose values it takes, ascending: those that change, and others near them."""
 
-    kept_bounds: KnownValues
+    unchanged_bounds: KnownValues
     """Statistics of the other rows, where known."""
 
     def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
@@ -478,9 +481,9 @@ class FileFormat:
 
         Raises CorruptFileError, StorageError, OptionError.
         """
-        if self.name != "parquet":
+        if not self.traits.replaces_rows:
             return None
-        replacer_of = _loaded("parquet.row_replacer.row_replacer")
+        replacer_of = _loaded(f"{self.name}.row_replacer.row_replacer")
         found: RowReplacer | None = replacer_of(io, *file, self._stored(fields), options, changed)
         return found
 

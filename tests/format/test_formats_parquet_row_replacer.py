@@ -200,7 +200,7 @@ def check_statistics(replacer: RowReplacer, fields: tuple[DataField, ...], table
         whole, parts = (StatsCollector(fields, [mode] * len(fields)) for _ in range(2))
         for batch in table.to_batches():
             whole.update(batch)
-        parts.update_known(replacer.kept_bounds)
+        parts.update_known(replacer.unchanged_bounds)
         for batch in table.take(replacer.rows).to_batches():
             parts.update(batch)
         assert encode_stats(parts.finish()) == encode_stats(whole.finish())

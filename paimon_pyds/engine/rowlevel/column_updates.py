@@ -20,7 +20,7 @@ from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.read.file import read_file
-from paimon_pyds.engine.rowlevel.kept_pages import replacer_of, write_replaced
+from paimon_pyds.engine.rowlevel.copied_pages import replacer_of, write_replaced
 from paimon_pyds.engine.rowlevel.target import Candidate, RowTarget
 from paimon_pyds.engine.rowlevel.tasks import in_place, unfiltered
 from paimon_pyds.engine.write import WriteContext

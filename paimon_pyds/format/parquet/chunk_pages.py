@@ -18,7 +18,7 @@ from paimon_pyds.base.arrays import Int64s, from_numpy, pc
 from paimon_pyds.base.types import DataType
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.footer import Chunk, Footer, Leaf
-from paimon_pyds.format.parquet.page_bodies import check_sums
+from paimon_pyds.format.parquet.page_bodies import packed_bodies
 from paimon_pyds.format.parquet.page_index import (
     PageTable,
     agrees,
@@ -166,9 +166,7 @@ def _checked(data: bytes, places: Int64s, sizes: Int64s, kind: int) -> PageHeads
     heads = read_heads(data, places)
     if (heads.kind != kind).any() or (heads.length + heads.compressed != sizes).any() or (heads.compressed < 0).any():
         raise _not_as_indexed()
-    starts, view = places + heads.length, memoryview(data)
-    stops = starts + heads.compressed
-    check_sums([view[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)], heads)
+    packed_bodies(data, places, heads)  # compares checksums
     return heads
 
 

@@ -123,6 +123,12 @@ def require(fields: Struct, field_id: int, wire: int, name: str) -> Any:
     return value
 
 
+def footer_of(file: memoryview) -> memoryview:
+    """The footer of a file in memory: FileMetaData as bytes."""
+    length = int.from_bytes(file[-8:-4], "little")
+    return file[-8 - length : -8]
+
+
 class Footer:
     """FileMetaData of one file of ``file_size`` bytes; ``data`` is its Thrift text."""
 

@@ -55,10 +55,8 @@ def page_bodies(
     how many decompressed bytes to give at a time; at least one page.
     Raises CorruptFileError: a page has another checksum, or doesn't decompress to the length in its header.
     """
-    octets, view, sizes = np.frombuffer(data, np.uint8), memoryview(data), heads.uncompressed
-    starts = positions + heads.length
-    packed = [view[a:b] for a, b in zip(starts.tolist(), (starts + heads.compressed).tolist(), strict=True)]
-    check_sums(packed, heads)
+    octets, sizes = np.frombuffer(data, np.uint8), heads.uncompressed
+    starts, packed = positions + heads.length, packed_bodies(data, positions, heads)
     ends = np.cumsum(sizes)
     edges = [0, *(np.flatnonzero(np.diff((ends - sizes) // block)) + 1).tolist(), len(sizes)]
     parts = [slice(low, high) for low, high in pairwise(edges)]
@@ -78,7 +76,15 @@ def page_bodies(
         yield part, np.frombuffer(body, np.uint8), ends[part] - sizes[part] - (ends[part.start] - sizes[part.start])
 
 
-def check_sums(packed: Sequence[memoryview], heads: PageHeads) -> None:
+def packed_bodies(data: bytes, positions: Int64s, heads: PageHeads) -> list[memoryview]:
+    """Pages without their headers, as they are stored. Raises CorruptFileError: one has another checksum."""
+    view, starts = memoryview(data), positions + heads.length
+    packed = [view[a:b] for a, b in zip(starts.tolist(), (starts + heads.compressed).tolist(), strict=True)]
+    _check_sums(packed, heads)
+    return packed
+
+
+def _check_sums(packed: Sequence[memoryview], heads: PageHeads) -> None:
     """Compare the bodies of pages with the checksums in their headers, where they have any. Raises CorruptFileError."""
     checked = heads.crc != NO_CHECKSUM
     if checked.any():

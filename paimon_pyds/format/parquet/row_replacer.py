@@ -21,10 +21,9 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, empty_table
 from paimon_pyds.base.types import DataField
-from paimon_pyds.errors import SchemaError
 from paimon_pyds.format import KnownValues, ReadCounters
 from paimon_pyds.format.parquet.chunk_pages import ChunkPages, CopiedChunk, chunk_pages, copied_chunk, known_bounds
-from paimon_pyds.format.parquet.footer import MAGIC, Footer, read_footer
+from paimon_pyds.format.parquet.footer import MAGIC, Footer, footer_of, read_footer
 from paimon_pyds.format.parquet.settings import (
     WriterOptions,
     few_rows_settings,
@@ -32,6 +31,7 @@ from paimon_pyds.format.parquet.settings import (
     stored_schema,
     writer_settings,
 )
+from paimon_pyds.format.parquet.small_encoder import encoded
 from paimon_pyds.format.parquet.source import decoding, joined_buffer
 from paimon_pyds.format.parquet.stitching import Stitcher
 from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, Struct, check_struct, decode_struct, encode_struct
@@ -67,7 +67,7 @@ class ParquetRowReplacer:
     pages: Sequence[Sequence[ChunkPages]]
     pieces: Sequence[_Piece]
     rows: Int64s
-    kept_bounds: KnownValues
+    unchanged_bounds: KnownValues
 
     def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
         """See `format.RowReplacer`."""
@@ -85,7 +85,7 @@ class ParquetRowReplacer:
                 if piece.change:
                     fresh = table.slice(done, piece.stop - piece.start)
                     done += fresh.num_rows
-                    stitcher.add(_encoded(fresh, writer_settings(self.options, fresh), path), columns_with_nan(fresh))
+                    stitcher.add(encoded(fresh, writer_settings(self.options, fresh), path), columns_with_nan(fresh))
                 else:
                     with decoding(self.footer.path):
                         stitcher.add(self._copied(piece))
@@ -121,7 +121,8 @@ def row_replacer(
     schema, parsed = file_schema(fields), WriterOptions.parse(options)
     if any(map(pa.types.is_nested, schema.types)) or stored_schema(schema).types != schema.types:
         return None
-    meta, _ = decode_struct(_footer_of(_encoded(empty_table(schema), few_rows_settings(parsed, schema), path)))
+    empty = encoded(empty_table(schema), few_rows_settings(parsed, schema), path)
+    meta, _ = decode_struct(bytes(footer_of(memoryview(empty))))
     with decoding(path):
         data, _ = read_footer(io, path, size, ReadCounters())
         if not check_struct(data, "FileMetaData"):  # another writer's
@@ -134,11 +135,11 @@ def row_replacer(
     is_split = len(pieces) > max(len(footer.groups), MOST_GROUPS * (1 + footer.row_count // GROUP_ROWS))
     if is_split or sum(p.stop - p.start for p in pieces if p.change) > _MOST_SHARE * footer.row_count:
         return None
-    kept = _kept_bounds(fields, pages, pieces)
-    if kept is None:
+    unchanged = _unchanged_bounds(fields, pages, pieces)
+    if unchanged is None:
         return None
     rows = np.concatenate([np.arange(p.start, p.stop) + footer.groups[p.group][0] for p in pieces if p.change])
-    return ParquetRowReplacer(io, footer, schema, parsed, meta, fields, pages, pieces, rows, kept)
+    return ParquetRowReplacer(io, footer, schema, parsed, meta, fields, pages, pieces, rows, unchanged)
 
 
 def _pages(io: FileIO, footer: Footer, schema: pa.Schema, meta: Struct) -> list[list[ChunkPages]] | None:
@@ -171,7 +172,7 @@ def _pieces(footer: Footer, pages: Sequence[Sequence[ChunkPages]], changed: Int6
             yield _Piece(group, int(cuts[first]), int(cuts[last]), bool(change[first]))
 
 
-def _kept_bounds(
+def _unchanged_bounds(
     fields: Sequence[DataField], pages: Sequence[Sequence[ChunkPages]], pieces: Sequence[_Piece]
 ) -> KnownValues | None:
     """What `format.RowReplacer` says of the rows that stay; None where something is not known."""
@@ -212,21 +213,3 @@ def _file_of(chunks: Sequence[CopiedChunk], rows: int, meta: Struct) -> pa.Buffe
     }
     footer = encode_struct({**meta, 3: (I64, rows), 4: (LIST, (STRUCT, [group]))})
     return joined_buffer([*parts, footer, len(footer).to_bytes(4, "little"), MAGIC])
-
-
-def _encoded(table: pa.Table, settings: Mapping[str, object], path: str) -> pa.Buffer:
-    """A Parquet file in memory that has these rows as one row group."""
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    try:
-        with pq.ParquetWriter(sink, table.schema, **settings) as writer:
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
-    except pa.ArrowException as error:
-        raise SchemaError(f"rows can't be written as Parquet: {error}", path=path) from error
-    return sink.getvalue()
-
-
-def _footer_of(file: pa.Buffer) -> bytes:
-    data: bytes = file.to_pybytes()
-    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]

@@ -6,13 +6,12 @@ Such a file has one row group and one page of each column, so that a page index 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.format.parquet.footer import MAGIC
+from paimon_pyds.format.parquet.footer import MAGIC, footer_of
 from paimon_pyds.format.parquet.settings import (
     FEW_BYTES,
     FEW_ROWS,
@@ -56,16 +55,20 @@ class SmallFileEncoder:
         table = pa.Table.from_arrays(batch.columns, schema=self._schema)
         is_few = batch.num_rows <= FEW_ROWS and size <= FEW_BYTES
         settings = self._few_rows if is_few else writer_settings(self._options, table)
-        return _with_footer_checksum(memoryview(_encoded(table, settings, path)))
+        return _with_footer_checksum(memoryview(encoded(table, {**settings, "write_page_index": False}, path)))
 
 
-def _encoded(table: pa.Table, settings: Mapping[str, Any], path: str) -> pa.Buffer:
+def encoded(table: pa.Table, settings: Mapping[str, object], path: str) -> pa.Buffer:
+    """A Parquet file in memory that has these rows as one row group. ``settings``: of pyarrow's writer.
+
+    Raises SchemaError: pyarrow can't write a value.
+    """
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
     try:
-        with pq.ParquetWriter(sink, table.schema, **{**settings, "write_page_index": False}) as writer:
-            writer.write_table(table)
+        with pq.ParquetWriter(sink, table.schema, **settings) as writer:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
     except pa.ArrowException as error:
         raise SchemaError(f"rows can't be written as Parquet: {error}", path=path) from error
     return sink.getvalue()
@@ -73,6 +76,6 @@ def _encoded(table: pa.Table, settings: Mapping[str, Any], path: str) -> pa.Buff
 
 def _with_footer_checksum(file: memoryview) -> bytes:
     """A Parquet file with the checksum of its footer."""
-    length = int.from_bytes(file[-8:-4], "little")
-    footer = with_checksum(bytes(file[-8 - length : -8]))
-    return b"".join((file[: -8 - length], footer, len(footer).to_bytes(4, "little"), MAGIC))
+    bare = footer_of(file)
+    footer = with_checksum(bytes(bare))
+    return b"".join((file[: -8 - len(bare)], footer, len(footer).to_bytes(4, "little"), MAGIC))

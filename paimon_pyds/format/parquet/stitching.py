@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.varints import unzigzag, varint
 from paimon_pyds.format.parquet.conversion import INT96, int96_leaves, with_int96
-from paimon_pyds.format.parquet.footer import MAGIC
+from paimon_pyds.format.parquet.footer import MAGIC, footer_of
 from paimon_pyds.format.parquet.page_index import decode_locations, encode_offset_indexes
 from paimon_pyds.format.parquet.thrift import (
     BINARY,
@@ -72,10 +72,10 @@ class Stitcher:
         ``unbounded`` are top-level columns whose bounds are left out; their counts of NULLs stay.
         """
         view = memoryview(file)
-        length = int.from_bytes(view[-8:-4], "little")
-        pages_end = len(view) - 8 - length
+        footer = footer_of(view)
+        pages_end = len(view) - 8 - len(footer)
         shift = max(0, self.position - len(MAGIC))
-        meta, groups = _take_apart(bytes(view[pages_end:-8]), shift)
+        meta, groups = _take_apart(bytes(footer), shift)
         if not self._first:
             self._first = meta
             self._write(MAGIC)
@@ -252,8 +252,7 @@ def _without_bounds(chunk: _Chunk) -> _Chunk:
     fields, _ = decode_struct(chunk.head + b"\0")
     statistics = fields[_META_DATA][1].get(12)
     if statistics is not None:
-        kept = {n: f for n, f in statistics[1].items() if n == _NULL_COUNT}
-        fields[_META_DATA][1][12] = (STRUCT, kept)
+        fields[_META_DATA][1][12] = (STRUCT, {n: f for n, f in statistics[1].items() if n == _NULL_COUNT})
     return chunk._replace(head=encode_struct(fields)[:-1], column_index=None)
 
 

@@ -15,7 +15,7 @@ import paimon_pyds as pp
 from paimon_pyds.engine.compact.compact import compact
 from paimon_pyds.engine.compact.options import CompactOptions
 from paimon_pyds.engine.rowlevel import column_updates
-from paimon_pyds.engine.rowlevel.kept_pages import replacer_of
+from paimon_pyds.engine.rowlevel.copied_pages import replacer_of
 from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore

@@ -60,7 +60,7 @@ def write_replaced(
     """
     conformer, stats = context.conformer(), StatsCollector(context.layout.values, context.stats_modes)
     parts = [conformer.conform(batch) for batch in batches]
-    stats.update_known(replacer.kept_bounds)
+    stats.update_known(replacer.unchanged_bounds)
     for part in parts:
         stats.update(part)
     name = f"{context.options.get('data-file.prefix')}{uuid.uuid4()}-0.{context.file_suffix}"
