@@ -101,7 +101,7 @@ class FileSystemBackend:
 
     def repair_table(self, identifier: Identifier) -> None:
         raise UnsupportedError(
-            "a warehouse directory keeps nothing of a table but its files, so there is nothing to repair in it",
+            "a warehouse directory has no entries of tables, only their files: there is nothing to repair",
             hint="table.maintenance.repair() mends damaged files",
         )
 

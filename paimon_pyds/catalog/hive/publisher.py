@@ -46,12 +46,12 @@ class HivePublisher(FileSystemPublisher):
         with self._held(store):
             done = super().publish(store, snapshot, latest)
         if done:
-            self._tell(store, snapshot)
+            self._follow(store, snapshot)
         return done
 
     def after_publish(self, store: TableStore, snapshot: Snapshot) -> None:
         """Add those of a snapshot's partitions to the metastore that no later one has emptied."""
-        self._tell(store, snapshot, is_newest=False)
+        self._follow(store, snapshot, is_newest=False)
 
     def repair(self, store: TableStore, schema: TableSchema) -> None:
         """Give the metastore the columns, options and partitions that the files have; the caller holds the lock."""
@@ -100,7 +100,7 @@ class HivePublisher(FileSystemPublisher):
 
         Retry(_PAUSES, attempts=_TRIES).call(update, ChangedEntryError)
 
-    def _tell(self, store: TableStore, snapshot: Snapshot, *, is_newest: bool = True) -> None:
+    def _follow(self, store: TableStore, snapshot: Snapshot, *, is_newest: bool = True) -> None:
         """Have the metastore follow a snapshot. An error is only logged, as the commit stands."""
         with logging_errors(store, f"Catalog.repair_table('{self._identifier}') names its partitions in the metastore"):
             schema = store.schema(snapshot.schema_id)

@@ -21,7 +21,6 @@ from paimon_pyds.format import ReadCounters, ReadHints, has_kind
 from paimon_pyds.format.blob.references import (
     MANAGED_SUFFIX,
     decode_descriptor,
-    decode_references,
     encode_descriptor,
     encode_references,
 )
@@ -29,6 +28,7 @@ from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_columns
 from paimon_pyds.metadata.paths import file_paths, lies_below, named_file
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.maintenance.blob_packs import listed_packs
 from paimon_pyds.storage import FileIO
 
 _BATCH_ROWS = 65_536
@@ -132,11 +132,11 @@ def packed_file(
     outside = file_paths(store, schema.options, outside=True).external_roots
     listed = f"{path}{PACKS_SUFFIX}"
     try:
-        uris = decode_references(store.io.read_bytes(listed), listed)
+        found = listed_packs(store, listed, outside)
     except FileNotFoundError as error:
         raise store.missing(listed) from error
     packs = {}
-    for pack in (named_file(store.root, uri, outside) for uri in uris):
+    for pack in found:
         inside = lies_below(pack, [store.root])
         folder = place.rpartition("/")[0]
         packs[pack] = f"{root}{pack[len(store.root) :]}" if inside else f"{folder}/{pack.rpartition('/')[2]}"

@@ -23,7 +23,6 @@ from paimon_pyds.engine.scan.planned_files import index_file_paths
 from paimon_pyds.engine.write.rolling import PACKS_SUFFIX
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.format.blob.reader import blob_row_count
-from paimon_pyds.format.blob.references import decode_references
 from paimon_pyds.index.build import value_type
 from paimon_pyds.index.container import checked
 from paimon_pyds.index.evaluate import FileIndex
@@ -41,11 +40,12 @@ from paimon_pyds.metadata.manifest import (
 )
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.manifest_reader import EntryFilter
-from paimon_pyds.metadata.paths import file_paths, named_file
+from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.index_tools.verify import column_and_key
+from paimon_pyds.ops.maintenance.blob_packs import listed_packs
 from paimon_pyds.ops.maintenance.findings import Finding, Findings
 from paimon_pyds.ops.maintenance.verify_rows import KeyChecks, verify_rows
 from paimon_pyds.storage import FileIO, FileSource
@@ -175,7 +175,9 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
             for other in (store.paths.extra_file(file.path, name) for name in beside if not name.endswith(".index")):
                 with findings.guard("data-file", other):
                     if other.endswith(PACKS_SUFFIX):
-                        packs.update(dict.fromkeys(_packs(task, file, other)))
+                        options = store.schema(file.schema_id).options
+                        outside = file_paths(store, options, outside=True).external_roots
+                        packs.update(dict.fromkeys(listed_packs(store, other, outside)))
                     else:
                         store.io.size(other)
             if task.deep and not any(finding.path == file.path for finding in findings.found):
@@ -187,13 +189,6 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
         with findings.guard("data-file", pack):
             store.io.size(pack)
     return list(findings.found)
-
-
-def _packs(task: DataFiles, file: PlannedFile, path: str) -> Iterator[str]:
-    """The packs of BLOBs that are listed for a data file, in the file at ``path``."""
-    outside = file_paths(task.store, task.store.schema(file.schema_id).options, outside=True).external_roots
-    for uri in decode_references(task.store.io.read_bytes(path), path):
-        yield named_file(task.store.root, uri, outside)
 
 
 def _hashes(task: DataFiles, file: PlannedFile) -> Hashes | None:
