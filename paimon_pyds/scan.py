@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
     from paimon_pyds.engine.query.aggregates import Answers
     from paimon_pyds.engine.query.answer import Answer
+    from paimon_pyds.engine.query.postponed_partitions import MergedPartitions
     from paimon_pyds.engine.query.top_n_run import JoinedTopN, TopNQuery
-    from paimon_pyds.engine.query.waiting_rows import MergedPartitions
     from paimon_pyds.engine.read import FileTrace
     from paimon_pyds.engine.read.blob import Blob
+    from paimon_pyds.engine.read.postponed_rows import WaitingRows
     from paimon_pyds.engine.read.task import ReadTask
-    from paimon_pyds.engine.read.waiting_rows import WaitingRows
     from paimon_pyds.engine.scan.result import JoinedPlan, ScanPlan
     from paimon_pyds.ops.explain.explain import Explanation
     from paimon_pyds.sql.text.order import TopN
@@ -170,7 +170,7 @@ class Scan(RowStream):
     def _branches_beside(self, given: Mapping[str, str]) -> _Beside | None:
         """The scans of other branches that partitions come from too; None without one, or where they had no snapshot
         yet. ``given``: the options of this scan."""
-        from paimon_pyds.engine.query.chain import chain_branches, check_chain
+        from paimon_pyds.engine.query.chain_table import chain_branches, check_chain
         from paimon_pyds.engine.scan.other_branch import ALONE, check_same_columns, options_there, other_branch
 
         chain = chain_branches(self.options, self._store.branch)
@@ -364,7 +364,7 @@ class Scan(RowStream):
         """The partitions that are merged with rows that wait for their buckets; None where none are."""
         if not self.options.get("postpone.merge-on-read"):
             return None
-        from paimon_pyds.engine.query.waiting_rows import merged_partitions, merges_waiting
+        from paimon_pyds.engine.query.postponed_partitions import merged_partitions, merges_waiting
 
         if not merges_waiting(self.request):
             return None
@@ -422,7 +422,7 @@ class Scan(RowStream):
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
         if request.chain is not None:
-            from paimon_pyds.engine.query.chain import plan_chain
+            from paimon_pyds.engine.query.chain_table import plan_chain
 
             return plan_chain(self._store, request)
         return plan_scan(self._store, request)
@@ -752,7 +752,7 @@ class Scan(RowStream):
             plans = (source._planned(replace(source.request, explain=True)),)
             query = None if order is None or not plans[0].files else source._own_top_n_query()
         else:
-            from paimon_pyds.engine.query.waiting_rows import plans_of_waiting
+            from paimon_pyds.engine.query.postponed_partitions import plans_of_waiting
 
             plans = plans_of_waiting(source, self.snapshot_id)
         text = "" if order is None else str(order)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.base.absent_fields import LeftOut, batches_with_left_out, find_left_out, left_out_of, with_left_out
 from paimon_pyds.base.arrays import array as arrow_array
-from paimon_pyds.base.left_out import LeftOut, batches_with_left_out, find_left_out, left_out_of, with_left_out
 from paimon_pyds.base.progress import shown
 from paimon_pyds.base.python_values import LossyValueError, as_mapping, check_lossless, none_of
 from paimon_pyds.base.types.arrow import is_variant

@@ -49,7 +49,7 @@ class InputFormat:
         header: whether the first line of CSV has the names of its columns.
         types: of columns, where texts do not say them.
         named: the columns among them that the command line has types of.
-        notes_missing: of JSON lines, which leave out columns or members (`paimon_pyds.base.left_out`).
+        notes_missing: of JSON lines, which leave out columns or members (`paimon_pyds.base.absent_fields`).
     """
 
     name: str | None = None
@@ -194,7 +194,7 @@ def _opened(path: str, how: InputFormat) -> Rows:
 def _json_lines(data: bytes, path: str, how: InputFormat) -> Rows:
     import pyarrow as pa
 
-    from paimon_pyds.base.left_out import batches_with_left_out
+    from paimon_pyds.base.absent_fields import batches_with_left_out
 
     if data.lstrip().startswith(b"["):
         text = "the input is one array, and a line is wanted for each object"
@@ -216,8 +216,8 @@ def _with_notes(rows: pa.Table, data: bytes, path: str) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
+    from paimon_pyds.base.absent_fields import find_left_out, with_left_out
     from paimon_pyds.base.arrays import pc, to_numpy
-    from paimon_pyds.base.left_out import find_left_out, with_left_out
 
     doubtful = np.zeros(rows.num_rows, np.bool_)
     for column in rows.columns:

@@ -16,7 +16,7 @@ from paimon_pyds.base.options.option import mapping
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.engine.commit import Changes, Overwrite, commit, increments_of
-from paimon_pyds.engine.commit.earlier import EarlierCommits
+from paimon_pyds.engine.commit.earlier_commits import EarlierCommits
 from paimon_pyds.engine.commit.key_hashes import OtherKeysError, with_hash_index
 from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unpublished
 from paimon_pyds.engine.execution.writing import abort_messages, write_context

@@ -21,7 +21,7 @@ from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import hash_rows
 from paimon_pyds.base.types import DataField
-from paimon_pyds.engine.commit.earlier import EarlierCommits
+from paimon_pyds.engine.commit.earlier_commits import EarlierCommits
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.execution.writing import abort_messages, write_context
 from paimon_pyds.engine.read import read_split

@@ -92,7 +92,7 @@ class Branches(Namespace):
 
     def fast_forward(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
-        meanwhile; see `paimon_pyds.ops.maintenance.forward.fast_forward`.
+        meanwhile; see `paimon_pyds.ops.maintenance.fast_forward.fast_forward`.
 
         Args:
             name: of the branch.
@@ -109,7 +109,7 @@ class Branches(Namespace):
             CommitError: snapshots of one of the branches are being removed; nothing was changed.
             OptionError: it is the branch of this table.
         """
-        from paimon_pyds.ops.maintenance.forward import fast_forward
+        from paimon_pyds.ops.maintenance.fast_forward import fast_forward
 
         with shown("fast forward", progress):
             return fast_forward(self._store, name, dry_run=dry_run)

@@ -380,7 +380,7 @@ class Maintenance(Namespace):
                 format.
             CommitError: not published.
         """
-        from paimon_pyds.ops.maintenance.partitions import expire_partitions
+        from paimon_pyds.ops.maintenance.expire_partitions import expire_partitions
 
         with shown("expire partitions", progress):
             summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)

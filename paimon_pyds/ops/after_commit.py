@@ -137,7 +137,7 @@ def _maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]
         expire_changelogs,
         expire_snapshots,
     )
-    from paimon_pyds.ops.maintenance.partitions import expire_partitions
+    from paimon_pyds.ops.maintenance.expire_partitions import expire_partitions
     from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
     from paimon_pyds.ops.maintenance.tags import expire_tags
 

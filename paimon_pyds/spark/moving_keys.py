@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types
 
+from paimon_pyds.base.absent_fields import with_left_out
 from paimon_pyds.base.arrays import array, from_numpy, pc, scalar, to_numpy
-from paimon_pyds.base.left_out import with_left_out
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import encode_rows
 from paimon_pyds.base.types import DataField, arrow_type

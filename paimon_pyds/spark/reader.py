@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_pyds.engine.query.top_n_run import JoinedTopN, TopNQuery
-    from paimon_pyds.engine.read.waiting_rows import WaitingRows
+    from paimon_pyds.engine.read.postponed_rows import WaitingRows
     from paimon_pyds.engine.scan.result import ScanPlan
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.metadata.split import Split

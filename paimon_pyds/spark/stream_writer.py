@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.engine.append import OverwriteMode, commit_messages
-from paimon_pyds.engine.commit.earlier import check_same_table
+from paimon_pyds.engine.commit.earlier_commits import check_same_table
 from paimon_pyds.engine.commit.publisher import removing_unpublished
 from paimon_pyds.errors import CommitError, OptionError, PaimonError
 from paimon_pyds.metadata.commit_message import CommitMessage

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from paimon_pyds.base.options import check_appendable, check_writable, restore_case
 from paimon_pyds.base.types import DataField, arrow_schema, positions_named
 from paimon_pyds.base.types.nested import MissingMemberError, with_members
-from paimon_pyds.engine.commit.earlier import check_same_table
+from paimon_pyds.engine.commit.earlier_commits import check_same_table
 from paimon_pyds.engine.commit.publisher import removing_unpublished
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.engine.write.conform import match_columns

@@ -21,7 +21,7 @@ from paimon_pyds.base.arrays import array, from_numpy, one_batch, pc, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import phase
 from paimon_pyds.engine.commit.conflicts import Conflicts, read_base_files
-from paimon_pyds.engine.commit.earlier import EarlierCommits
+from paimon_pyds.engine.commit.earlier_commits import EarlierCommits
 from paimon_pyds.engine.commit.manifests import ManifestWriter, identities, merge_manifests, rewrite_manifests
 from paimon_pyds.engine.commit.publisher import (
     Retries,

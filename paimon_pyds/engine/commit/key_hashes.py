@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.engine.commit.earlier import EarlierCommits
+from paimon_pyds.engine.commit.earlier_commits import EarlierCommits
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError
 from paimon_pyds.keys.bucket.hash_index import Hashes, HashIndex

@@ -20,8 +20,8 @@ from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.query.aggregate_parts import Distinct, Extreme, Fold, Sum
 from paimon_pyds.engine.query.answer import Answer, IndexedFile, Tally
 from paimon_pyds.engine.read import read_splits
+from paimon_pyds.engine.read.postponed_rows import WaitingRows
 from paimon_pyds.engine.read.split_read import check_row_counts
-from paimon_pyds.engine.read.waiting_rows import WaitingRows
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import FileIO

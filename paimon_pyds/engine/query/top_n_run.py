@@ -32,7 +32,7 @@ from paimon_pyds.base.types.kinds import UNORDERED_KINDS, Kind
 from paimon_pyds.engine.query.answer import IndexedFile, Tally
 from paimon_pyds.engine.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
 from paimon_pyds.engine.read import FileTrace, read_file, read_splits, with_filter
-from paimon_pyds.engine.read.waiting_rows import WaitingRows
+from paimon_pyds.engine.read.postponed_rows import WaitingRows
 from paimon_pyds.engine.scan.other_branch import nullable_as
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.errors import OptionError, UnsupportedError

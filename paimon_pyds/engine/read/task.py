@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from paimon_pyds.engine.read.postponed_rows import WaitingRows
 from paimon_pyds.engine.read.split_read import read_split
-from paimon_pyds.engine.read.waiting_rows import WaitingRows
 from paimon_pyds.metadata.split import Split
 
 _BATCH_ROWS = 65_536

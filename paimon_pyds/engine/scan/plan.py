@@ -136,7 +136,7 @@ class Planner:
     def _plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
         if options.get("type") == "format-table":
-            from paimon_pyds.engine.scan.directory import directory_plan  # few tables are
+            from paimon_pyds.engine.scan.format_table import directory_plan  # few tables are
 
             return directory_plan(self)
         entries = self.entries()

@@ -19,7 +19,7 @@ from paimon_pyds.format import traits_of
 from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
-    from paimon_pyds.engine.read.waiting_rows import WaitingRows
+    from paimon_pyds.engine.read.postponed_rows import WaitingRows
     from paimon_pyds.index.evaluate import IndexAnswer
 
 _SHOWN_BUCKETS = 4

@@ -14,8 +14,8 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.base.absent_fields import LeftOut, left_out_of
 from paimon_pyds.base.arrays import array, decoded, from_numpy, pc, scalar, with_one_nan
-from paimon_pyds.base.left_out import LeftOut, left_out_of
 from paimon_pyds.base.text import names_text
 from paimon_pyds.base.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
 from paimon_pyds.base.types.kinds import BINARY_KINDS, FLOAT_KINDS, MAX_LENGTH, STRING_KINDS, Kind

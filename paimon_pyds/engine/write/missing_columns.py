@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.base.absent_fields import LeftOut
 from paimon_pyds.base.arrays import is_true
-from paimon_pyds.base.left_out import LeftOut
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import OptionError, SchemaError, columns_text
 from paimon_pyds.keys.merge.key_values import is_retract

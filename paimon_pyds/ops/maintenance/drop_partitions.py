@@ -30,7 +30,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.expire import maintenance_options
-from paimon_pyds.ops.maintenance.partitions import Partition, partitions_in, partitions_of, removal_of_partitions
+from paimon_pyds.ops.maintenance.expire_partitions import Partition, partitions_in, partitions_of, removal_of_partitions
 from paimon_pyds.ops.maintenance.removal import RemovalSummary
 from paimon_pyds.ops.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.sql.predicate.tree import Leaf, make_or

@@ -334,9 +334,9 @@ def all_functions() -> dict[str, Function]:
 
 
 def _more() -> dict[str, Function]:
-    from paimon_pyds.sql.expression.more_functions import MORE_FUNCTIONS
+    from paimon_pyds.sql.expression.rare_functions import RARE_FUNCTIONS
 
-    return MORE_FUNCTIONS
+    return RARE_FUNCTIONS
 
 
 def missing(name: str) -> tuple[str, str]:

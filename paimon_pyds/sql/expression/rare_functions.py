@@ -110,7 +110,7 @@ def _unless_zero(numbers: pa.Array) -> pa.Array:
     return pc.if_else(zero, scalar(None, numbers.type), numbers)
 
 
-MORE_FUNCTIONS: dict[str, Function] = {
+RARE_FUNCTIONS: dict[str, Function] = {
     **REGEX_FUNCTIONS,
     **TIME_FUNCTIONS,
     **ITEM_FUNCTIONS,

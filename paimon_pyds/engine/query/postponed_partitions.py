@@ -12,7 +12,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import pc, to_numpy
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import whole_number
-from paimon_pyds.engine.read.waiting_rows import WaitingRows
+from paimon_pyds.engine.read.postponed_rows import WaitingRows
 from paimon_pyds.engine.scan.plan import plan_scan
 from paimon_pyds.engine.scan.planned_files import planned_files, spec_of_files
 from paimon_pyds.engine.scan.request import ScanRequest, blob_references
