@@ -42,9 +42,10 @@ def test_round_trip(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_facto
     fields, table = data
     path = tmp_path_factory.mktemp("parquet") / "data-1.parquet"
     write_file(path, fields, table, batch_rows=7)
-    found = read_file(path, fields)
-    assert found.schema == table.schema
-    assert lines(found) == lines(table)
+    for rows in (1000, 3):  # a row group at once, and in parts
+        found = read_file(path, fields, batch_rows=rows)
+        assert found.schema == table.schema
+        assert lines(found) == lines(table)
 
 
 @given(data=tables(max_rows=60), rows=st.integers(1, 20), threads=st.integers(1, 3), room=st.sampled_from([0, 1 << 20]))

@@ -257,7 +257,7 @@ def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]]
     with decoding(path):
         file = _file_of(picks, data, rows)
         threads = sum(rows) * len(picks) >= _THREADS_FROM
-        table = open_reader(pa.BufferReader(file), on_threads=False).read_all(use_threads=threads)
+        table = open_reader(pa.BufferReader(file)).read_all(use_threads=threads)
     if table.num_rows != sum(rows) or table.num_columns != len(picks):
         raise CorruptFileError(f"pages of {sum(rows)} rows decode to {table.num_rows}", path=path, field="num_values")
     return list(table.columns)

@@ -41,7 +41,7 @@ class SmallFiles:
             return None
         try:
             check_struct(data[-8 - length : -8], "FileMetaData")
-            reader = open_reader(pa.BufferReader(pa.py_buffer(data)), on_threads=False)
+            reader = open_reader(pa.BufferReader(pa.py_buffer(data)))
             metadata = reader.metadata
             sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
             if metadata.num_rows != rows or sum(sizes) * max(rows, 1) > _MOST_DECODED * max(1, len(self._schema)):

@@ -214,7 +214,8 @@ class ParquetSource:
                 source = self._io.open_sized(self.path, self.size)
             else:
                 source = self._io.open_input(self.path)
-            return open_reader(source, metadata, buffer)
+            waits = whole is None and requests_at_once(self._io) > 0
+            return open_reader(source, metadata, buffer, reads_ahead=waits)
 
     def close(self) -> None:
         """Release the file; what a thread still reads from is released when it stops."""
@@ -296,7 +297,7 @@ def _in_a_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def open_reader(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, on_threads: bool = True) -> Any:
+def open_reader(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, reads_ahead: bool = False) -> Any:
     """Pyarrow's reader of a file, which checks the checksums of pages, where they have any.
 
     It is the one within `pyarrow.parquet.ParquetFile`, which takes time for each column of the file. And its module
@@ -305,8 +306,9 @@ def open_reader(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *,
     Args:
         source: the file.
         metadata: its footer, where that was read.
-        buffer: bytes of each column that are read at a time; 0 for row groups as a whole, which takes fewer requests.
-        on_threads: read row groups as a whole on pyarrow's threads, which pays where there is something to wait for.
+        buffer: bytes of each column that are read at a time; 0 for whole columns of a row group.
+        reads_ahead: read row groups before they are decoded, on pyarrow's threads, by few requests, which pays where
+            these take long; else a column is read when it is decoded, which needs less memory.
     """
     from pyarrow._parquet import ParquetReader
 
@@ -315,7 +317,7 @@ def open_reader(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *,
     reader.open(
         source,
         metadata=metadata,
-        pre_buffer=on_threads and not buffer,
+        pre_buffer=reads_ahead and not buffer,
         buffer_size=buffer,
         page_checksum_verification=True,
         **optional,
