@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
@@ -67,13 +68,20 @@ def test_conditions_are_named_where_everywhere() -> None:
     }  # fmt: skip
 
 
-def _table(path: Path) -> pp.Table:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table in partitions, some of whose files have an index."""
+    path = tmp_path_factory.mktemp("made") / "t"
     options = {"bucket": "2", "bucket-key": "id"}
-    table = pp.Table.create(path / "t", "id BIGINT, p INT", partition_by=["p"], options=options)
+    table = pp.Table.create(path, "id BIGINT, p INT", partition_by=["p"], options=options)
     table.append({"id": [1, 3], "p": [1, 2]})
     table.alter({"file-index.bitmap.columns": "id"})
     table.append({"id": [2, 4], "p": [1, 2]})
-    return table
+    return path
+
+
+def _copy(made: Path, path: Path) -> pp.Table:
+    return pp.Table.open(shutil.copytree(made, path / "t"))
 
 
 def _keyed(path: Path) -> pp.Table:
@@ -92,10 +100,10 @@ def _answer(found: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_filter_is_another_name_for_where(name: str, tmp_path: Path) -> None:
+def test_filter_is_another_name_for_where(name: str, made: Path, tmp_path: Path) -> None:
     def called(number: str, **given: Any) -> Any:
         path = tmp_path / number
-        table = _keyed(path) if name == "lookup" else _table(path)
+        table = _keyed(path) if name == "lookup" else _copy(made, path)
         needed = {"lookup": ([1, 2],), "maintenance.clone": (path / "copy",)}.get(name, CALLS[name])
         return _answer(attrgetter(name)(table)(*needed, **given))
 
@@ -120,8 +128,8 @@ def test_a_catalog_takes_both_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["delete", "maintenance.drop_partitions"])
-def test_what_removes_rows_needs_a_condition(call: str, tmp_path: Path) -> None:
-    table = _table(tmp_path)
+def test_what_removes_rows_needs_a_condition(call: str, made: Path, tmp_path: Path) -> None:
+    table = _copy(made, tmp_path)
     with pytest.raises(pp.errors.OptionError, match="condition"):
         attrgetter(call)(table)()
     assert table.count() == 4
@@ -137,13 +145,13 @@ COMMANDS = [
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_take_both_names(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    line: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     condition = "level >= 0" if line.startswith("system") else "p = 1"
 
     def run(number: str, *more: str) -> int:
-        named = {"T": _table(tmp_path / number).path, "COPY": f"copy-{number}"}
+        named = {"T": _copy(made, tmp_path / number).path, "COPY": f"copy-{number}"}
         return main([*(named.get(word, word) for word in line.split()), *more])
 
     found = 1 if line.startswith("index verify") else 0  # files without an index are found
