@@ -94,14 +94,20 @@ _STARTS = (r"\b(?:s3proxy|localstack|azurite|fake_gcs|postgres|mariadb|mini_hdfs
 
 
 @cache
+def _server_of(path: Path) -> str | None:
+    """Which of `_STARTS` a file names. Such files are tested last: a server takes processor time while it waits."""
+    text = path.read_text(encoding="utf-8")
+    return next((start for start in _STARTS if re.search(start, text)), None)
+
+
+@cache
 def _parts(count: int) -> dict[Path, int]:
     """Files by the part they belong to, 1 to `count`; parts have about the same size, and so take about as long. Java
     runs in half of them, as each starts a JVM. Files that start the same servers are in one part."""
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if not _only_spark(path)]
     groups = defaultdict[object, list[Path]](list)
     for path in files:
-        text = path.read_text(encoding="utf-8")
-        groups[next((start for start in _STARTS if re.search(start, text)), path)].append(path)
+        groups[_server_of(path) or path].append(path)
     sized = [
         (any(map(_uses_java, group)), sum(path.stat().st_size for path in group), group) for group in groups.values()
     ]
@@ -138,7 +144,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     yield
     sample = _sample(items)
     config.hook.pytest_deselected(items=[item for item in items if item not in sample])
-    items[:] = [item for item in items if item in sample]
+    items[:] = sorted((item for item in items if item in sample), key=lambda item: _server_of(item.path) is not None)
 
 
 def _sample(items: list[pytest.Item]) -> set[pytest.Item]:
