@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,13 +141,8 @@ def test_the_newest_commit_of_each_key_is_read(
 
 
 @pytest.fixture(params=["rust", "pypaimon"])
-def peer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Peer]:
-    if request.param == "rust":
-        yield Rust(tmp_path)
-        return
-    found = Pypaimon(tmp_path)
-    yield found
-    found.close()
+def peer(request: pytest.FixtureRequest, tmp_path: Path) -> Peer:
+    return Rust(tmp_path) if request.param == "rust" else Pypaimon(tmp_path)
 
 
 def test_peers_read_what_is_compacted_here(tmp_path: Path, peer: Peer) -> None:

@@ -202,13 +202,8 @@ def test_a_table_of_pypaimon_whose_option_was_changed(read: Read) -> None:
 
 
 @pytest.fixture(params=["rust", "pypaimon"])
-def peer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rust | Pypaimon]:
-    if request.param == "rust":
-        yield Rust(tmp_path)
-        return
-    found = Pypaimon(tmp_path)
-    yield found
-    found.close()
+def peer(request: pytest.FixtureRequest, tmp_path: Path) -> Rust | Pypaimon:
+    return Rust(tmp_path) if request.param == "rust" else Pypaimon(tmp_path)
 
 
 def test_what_is_written_here_all_read(tmp_path: Path, peer: Rust | Pypaimon) -> None:

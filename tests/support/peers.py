@@ -5,10 +5,12 @@ Tests that need one are skipped where it is missing; REQUIRE_PEERS=1 makes them 
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,6 +97,18 @@ class Rust:
         return pa.Table.from_batches(batches)
 
 
+@cache
+def _pypaimon() -> tuple[subprocess.Popen[str], str]:
+    """Its process, and its version. All tests of a run share the process, whose imports take seconds."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    process = subprocess.Popen(
+        [PYTHON, _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    atexit.register(process.communicate)  # the end of its input ends it
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())["version"]
+
+
 class Pypaimon:
     """pypaimon."""
 
@@ -104,27 +118,17 @@ class Pypaimon:
         self._warehouse = warehouse
         self._rows = warehouse / "rows.arrow"
         warehouse.mkdir(parents=True, exist_ok=True)
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        self._process = subprocess.Popen(
-            [PYTHON, _WORKER, warehouse, self._rows], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=environment,
-        )  # fmt: skip
-        found = self._ask()["version"]
+        found = _pypaimon()[1]
         if found != PYPAIMON:
-            self.close()
             _missing(f"needs pypaimon {PYPAIMON}, which is {found}")
 
-    def close(self) -> None:
-        """End its process."""
-        self._process.kill()
-        self._process.communicate()
-
     def _ask(self, **call: Any) -> dict[str, Any]:
-        if call:
-            assert self._process.stdin is not None
-            print(json.dumps(call), file=self._process.stdin, flush=True)
-        assert self._process.stdout is not None
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        process, _ = _pypaimon()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        request = {"warehouse": str(self._warehouse), "file": str(self._rows), **call}
+        print(json.dumps(request), file=process.stdin, flush=True)
+        answer: dict[str, Any] = json.loads(process.stdout.readline())
         assert "error" not in answer, answer["error"]
         return answer
 

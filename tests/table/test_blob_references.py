@@ -460,11 +460,8 @@ def test_views_of_another_table(keyed: bool, tmp_path: Path) -> None:
 
 def test_pypaimon_reads_the_same(tmp_path: Path) -> None:
     other = Pypaimon(tmp_path)
-    try:
-        table = create(tmp_path / "db.db" / "t")
-        append(table, *range(5))
-        table.update({"name": "'x'"}, "id = 1")
-        rows = [expected(i, **({"name": "x"} if i == 1 else {})) for i in range(5)]
-        assert sorted(other.read("t").to_pylist(), key=lambda each: each["id"]) == rows
-    finally:
-        other.close()
+    table = create(tmp_path / "db.db" / "t")
+    append(table, *range(5))
+    table.update({"name": "'x'"}, "id = 1")
+    rows = [expected(i, **({"name": "x"} if i == 1 else {})) for i in range(5)]
+    assert sorted(other.read("t").to_pylist(), key=lambda each: each["id"]) == rows

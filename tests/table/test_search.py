@@ -188,10 +188,8 @@ def test_without_the_packages(table: pp.Table, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pypaimon]:
-    made = Pypaimon(tmp_path_factory.mktemp("peer") / "warehouse")
-    yield made
-    made.close()
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Pypaimon:
+    return Pypaimon(tmp_path_factory.mktemp("peer") / "warehouse")
 
 
 QUERY = json.dumps({"match": {"query": "quick"}})

@@ -180,26 +180,22 @@ def test_vectors_in_data_files_are_compacted_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("peer", ["pypaimon", "pypaimon-rust"])
 def test_peers_read_on(tmp_path: Path, peer: str) -> None:
     other = Rust(tmp_path) if peer == "pypaimon-rust" else Pypaimon(tmp_path)
-    try:
-        model = Model(create(tmp_path / "db.db" / "t"), random.Random(f"{SEED}-{peer}"))
-        model.append()
-        for turn in range(3):
-            for operation in (
-                model.append,
-                lambda: model.update(["v"]),
-                lambda: model.update(["w", "name"]),
-                model.merge,
-            ):
-                operation()
-            model.compact()
-            model.delete()
-            found = sorted(other.read("t").to_pylist(), key=lambda each: each["id"])
-            assert found == sorted(model.rows.values(), key=lambda each: each["id"]), turn
-            if peer == "pypaimon":
-                new = {"id": max(model.rows) + 1, "name": "p", "v": [1.0, 2.0], "w": [3]}
-                other.append("t", pa.Table.from_pylist([new], model.table.arrow_schema))
-                model.rows[new["id"]] = new
-                model.check()
-    finally:
-        if isinstance(other, Pypaimon):
-            other.close()
+    model = Model(create(tmp_path / "db.db" / "t"), random.Random(f"{SEED}-{peer}"))
+    model.append()
+    for turn in range(3):
+        for operation in (
+            model.append,
+            lambda: model.update(["v"]),
+            lambda: model.update(["w", "name"]),
+            model.merge,
+        ):
+            operation()
+        model.compact()
+        model.delete()
+        found = sorted(other.read("t").to_pylist(), key=lambda each: each["id"])
+        assert found == sorted(model.rows.values(), key=lambda each: each["id"]), turn
+        if peer == "pypaimon":
+            new = {"id": max(model.rows) + 1, "name": "p", "v": [1.0, 2.0], "w": [3]}
+            other.append("t", pa.Table.from_pylist([new], model.table.arrow_schema))
+            model.rows[new["id"]] = new
+            model.check()

@@ -127,8 +127,6 @@ def test_other_writers_read_it(tmp_path: Path, peer: type[Rust | Pypaimon]) -> N
         table.append([{"k": k, "c": "abc"[k * number % 3], "v": number} for k in range(number, 30, number + 1)])
     table.delete("k < 5")
     found = other.read("t").to_pylist()
-    if isinstance(other, Pypaimon):
-        other.close()
     assert {row["k"]: (row["c"], row["v"]) for row in found} == _rows(table)
     assert len(found) == 25
 

@@ -345,10 +345,8 @@ def test_damaged_column_files_give_errors_or_the_rows(seed: int, table: pp.Table
 
 
 @pytest.fixture
-def pypaimon(tmp_path: Path) -> Iterator[Pypaimon]:
-    peer = Pypaimon(tmp_path)
-    yield peer
-    peer.close()
+def pypaimon(tmp_path: Path) -> Pypaimon:
+    return Pypaimon(tmp_path)
 
 
 def test_peers_read_files_with_copied_pages(paged: pp.Table, tmp_path: Path, pypaimon: Pypaimon) -> None:

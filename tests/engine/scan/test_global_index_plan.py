@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,8 @@ FILTERS = (
 
 
 @pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pypaimon]:
-    made = Pypaimon(tmp_path_factory.mktemp("peer") / "warehouse")
-    yield made
-    made.close()
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Pypaimon:
+    return Pypaimon(tmp_path_factory.mktemp("peer") / "warehouse")
 
 
 @pytest.mark.parametrize("read", v2_reads("global_index"), ids=read_id)

@@ -33,73 +33,64 @@ def test_what_pypaimon_wrote(read: Read) -> None:
 
 def test_random_rows_filters_and_projections(tmp_path: Path) -> None:
     other = Pypaimon(tmp_path)
-    try:
-        rng = random.Random(SEED)
-        rows = random_rows(rng, 2_000 if LONG else 400)
-        path = other.create("t", SCHEMA, [], [], {"file.format": "row", "file.block-size": "3 kb"})
-        other.append("t", rows)
-        table = pp.Table.open(path)
-        assert any(file.suffix == ".row" for file in path.glob("bucket-0/*"))
-        assert lines(table.to_arrow()) == lines(rows)
-        for _ in range(8):
-            columns = rng.sample(rows.column_names, rng.randint(1, 6))
-            ids = sorted(rng.sample(range(rows.num_rows), rng.randint(1, 30)))
-            found = table.scan(f"id IN ({', '.join(map(str, ids))})", columns=columns).to_arrow()
-            assert lines(found) == lines(rows.take(ids).select(columns))
-    finally:
-        other.close()
+    rng = random.Random(SEED)
+    rows = random_rows(rng, 2_000 if LONG else 400)
+    path = other.create("t", SCHEMA, [], [], {"file.format": "row", "file.block-size": "3 kb"})
+    other.append("t", rows)
+    table = pp.Table.open(path)
+    assert any(file.suffix == ".row" for file in path.glob("bucket-0/*"))
+    assert lines(table.to_arrow()) == lines(rows)
+    for _ in range(8):
+        columns = rng.sample(rows.column_names, rng.randint(1, 6))
+        ids = sorted(rng.sample(range(rows.num_rows), rng.randint(1, 30)))
+        found = table.scan(f"id IN ({', '.join(map(str, ids))})", columns=columns).to_arrow()
+        assert lines(found) == lines(rows.take(ids).select(columns))
 
 
 def test_vectors(tmp_path: Path) -> None:
     """Their elements have no bits that say which are NULL."""
     other = Pypaimon(tmp_path)
-    try:
-        kinds = {"f": pa.list_(pa.float32(), 3), "l": pa.list_(pa.int64(), 2), "n": pa.int32(), "rest": pa.string()}
-        rows = pa.table(
-            {
-                "f": pa.array([[0.5, 1.0, -2.0], None, [3.0, 4.0, 5.5]], kinds["f"]),
-                "l": pa.array([None, [1, -(2**40)], [3, 4]], kinds["l"]),
-                "n": pa.array([7, 8, None], pa.int32()),
-                "rest": ["a", None, "c"],
-            }
-        )
-        path = other.create("t", pa.schema(kinds), [], [], {"file.format": "row"})
-        other.append("t", rows)
-        table = pp.Table.open(path)
-        assert all(pa.types.is_fixed_size_list(field.type) for field in list(table.arrow_schema)[:2])
-        for columns in (["f", "l", "n", "rest"], ["n"], ["l"], ["rest", "f"]):
-            assert lines(table.scan(columns=columns).to_arrow()) == lines(rows.select(columns))
-    finally:
-        other.close()
+    kinds = {"f": pa.list_(pa.float32(), 3), "l": pa.list_(pa.int64(), 2), "n": pa.int32(), "rest": pa.string()}
+    rows = pa.table(
+        {
+            "f": pa.array([[0.5, 1.0, -2.0], None, [3.0, 4.0, 5.5]], kinds["f"]),
+            "l": pa.array([None, [1, -(2**40)], [3, 4]], kinds["l"]),
+            "n": pa.array([7, 8, None], pa.int32()),
+            "rest": ["a", None, "c"],
+        }
+    )
+    path = other.create("t", pa.schema(kinds), [], [], {"file.format": "row"})
+    other.append("t", rows)
+    table = pp.Table.open(path)
+    assert all(pa.types.is_fixed_size_list(field.type) for field in list(table.arrow_schema)[:2])
+    for columns in (["f", "l", "n", "rest"], ["n"], ["l"], ["rest", "f"]):
+        assert lines(table.scan(columns=columns).to_arrow()) == lines(rows.select(columns))
 
 
 def test_rows_whose_columns_are_in_several_files(tmp_path: Path) -> None:
     """A file of the format is one of a group then, or has columns that newer files have, too."""
     other = Pypaimon(tmp_path)
-    try:
-        schema = pa.schema({name: pa.string() for name in "abcdefghij"})
-        evolving = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "file.format": "row"}
-        path = other.create("t", schema, [], [], evolving)
-        rows = pa.table({name: [f"{name}{n}" if n % 3 else None for n in range(20)] for name in schema.names})
-        other.append("t", rows)
-        other.update("t", "a", "a4", {"b": "new", "i": None})
-        table = pp.Table.open(path)
-        table.update({"j": "'ours'"}, "a = 'a5'", options={"file.format": "parquet"})
-        expected = rows.to_pylist()
-        expected[4] |= {"b": "new", "i": None}
-        expected[5] |= {"j": "ours"}
-        whole = pa.Table.from_pylist(expected, schema)
-        assert lines(table.to_arrow()) == lines(whole)
-        assert {Path(part.path).suffix for file in table.scan().plan().files for part in file.parts} == {
-            ".row",
-            ".parquet",
-        }
-        for columns in (["j"], ["c", "i"], ["b", "a"], ["h"]):
-            assert lines(table.scan(columns=columns).to_arrow()) == lines(whole.select(columns))
-            found = table.scan("_ROW_ID BETWEEN 4 AND 6 AND g IS NOT NULL", columns=columns).to_arrow()
-            assert lines(found) == lines(whole.select(columns).take([4, 5]))
-    finally:
-        other.close()
+    schema = pa.schema({name: pa.string() for name in "abcdefghij"})
+    evolving = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "file.format": "row"}
+    path = other.create("t", schema, [], [], evolving)
+    rows = pa.table({name: [f"{name}{n}" if n % 3 else None for n in range(20)] for name in schema.names})
+    other.append("t", rows)
+    other.update("t", "a", "a4", {"b": "new", "i": None})
+    table = pp.Table.open(path)
+    table.update({"j": "'ours'"}, "a = 'a5'", options={"file.format": "parquet"})
+    expected = rows.to_pylist()
+    expected[4] |= {"b": "new", "i": None}
+    expected[5] |= {"j": "ours"}
+    whole = pa.Table.from_pylist(expected, schema)
+    assert lines(table.to_arrow()) == lines(whole)
+    assert {Path(part.path).suffix for file in table.scan().plan().files for part in file.parts} == {
+        ".row",
+        ".parquet",
+    }
+    for columns in (["j"], ["c", "i"], ["b", "a"], ["h"]):
+        assert lines(table.scan(columns=columns).to_arrow()) == lines(whole.select(columns))
+        found = table.scan("_ROW_ID BETWEEN 4 AND 6 AND g IS NOT NULL", columns=columns).to_arrow()
+        assert lines(found) == lines(whole.select(columns).take([4, 5]))
 
 
 def _block() -> tuple[bytes, list[int], Any]:

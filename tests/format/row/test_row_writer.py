@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import warnings
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,8 @@ _KEY = pa.schema(
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[Pypaimon]:
-    made = Pypaimon(tmp_path / "others")
-    yield made
-    made.close()
+def other(tmp_path: Path) -> Pypaimon:
+    return Pypaimon(tmp_path / "others")
 
 
 def _blocks(path: Path) -> list[bytes]:

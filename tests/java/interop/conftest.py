@@ -13,10 +13,8 @@ from support.peers import Pypaimon
 
 
 @pytest.fixture
-def pypaimon(tmp_path: Path) -> Iterator[Pypaimon]:
-    made = Pypaimon(tmp_path / "w")
-    yield made
-    made.close()
+def pypaimon(tmp_path: Path) -> Pypaimon:
+    return Pypaimon(tmp_path / "w")
 
 
 _JARS = (

@@ -127,9 +127,7 @@ def test_other_readers_find_rows_by_an_index_of_ours(name: str, tmp_path: Path) 
             text = f"'{value}'" if isinstance(value, str) else str(value)
             found = [row["id"] for row in Rust(tmp_path).sql(f"SELECT id FROM p.db.t WHERE {column} = {text}")]
         else:
-            peer = Pypaimon(tmp_path)
-            found = peer.read("t", {column: value})["id"].to_pylist()
-            peer.close()
+            found = Pypaimon(tmp_path).read("t", {column: value})["id"].to_pylist()
         assert sorted(found) == wanted
 
 

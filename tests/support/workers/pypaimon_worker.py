@@ -1,42 +1,46 @@
-"""What pypaimon is asked to do, a line of JSON each: ``python pypaimon_worker.py WAREHOUSE FILE``.
+"""Does with pypaimon what each line of JSON says: a call, its warehouse, and the file through which its rows go.
 
-Rows go through the file. pypaimon's own environment runs this: nothing of the project is imported.
+pypaimon's own environment runs this: nothing of the project is imported.
 """
 
 import json
 import sys
 import traceback
 from contextlib import redirect_stdout
+from functools import cache
 from importlib.metadata import version
 
 import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
 
-warehouse, path = sys.argv[1:]
-catalog = CatalogFactory.create({"warehouse": warehouse})
+
+@cache
+def catalog_of(warehouse):
+    return CatalogFactory.create({"warehouse": warehouse})
 
 
-def rows():
+def rows(path):
     with pa.OSFile(path) as file:
         return pa.ipc.open_file(file).read_all()
 
 
-def create(name, keys, partitions, options):
+def create(catalog, path, name, keys, partitions, options):
     catalog.create_database("db", True)
-    schema = Schema.from_pyarrow_schema(rows().schema, partition_keys=partitions, primary_keys=keys, options=options)
+    columns = rows(path).schema
+    schema = Schema.from_pyarrow_schema(columns, partition_keys=partitions, primary_keys=keys, options=options)
     catalog.create_table(f"db.{name}", schema, False)
 
 
-def append(name):
+def append(catalog, path, name):
     builder = catalog.get_table(f"db.{name}").new_batch_write_builder()
     writer, committer = builder.new_write(), builder.new_commit()
-    writer.write_arrow(rows())
+    writer.write_arrow(rows(path))
     committer.commit(writer.prepare_commit())
     writer.close()
     committer.close()
 
 
-def update(name, column, value, values):
+def update(catalog, path, name, column, value, values):
     builder = catalog.get_table(f"db.{name}").new_batch_write_builder()
     change, committer = builder.new_update(), builder.new_commit()
     found = change.new_predicate_builder().equal(column, value)
@@ -44,7 +48,7 @@ def update(name, column, value, values):
     committer.close()
 
 
-def read(name, equal):
+def read(catalog, path, name, equal):
     builder = catalog.get_table(f"db.{name}").new_read_builder()
     for column, value in equal.items():
         builder = builder.with_filter(builder.new_predicate_builder().equal(column, value))
@@ -53,11 +57,11 @@ def read(name, equal):
         writer.write_table(found)
 
 
-def index(name, column, index_type):
+def index(catalog, path, name, column, index_type):
     catalog.get_table(f"db.{name}").create_global_index(column, index_type=index_type)
 
 
-def search(name, column, wanted, k):
+def search(catalog, path, name, column, wanted, k):
     table = catalog.get_table(f"db.{name}")
     if isinstance(wanted, str):
         builder = table.new_full_text_search_builder().with_query(column, wanted)
@@ -74,7 +78,7 @@ for line in sys.stdin:
     call = json.loads(line)
     try:
         with redirect_stdout(sys.stderr):
-            answer = CALLS[call.pop("call")](**call) or {}
+            answer = CALLS[call.pop("call")](catalog_of(call.pop("warehouse")), call.pop("file"), **call) or {}
     except Exception:  # noqa: BLE001 - whoever asked raises it
         answer = {"error": traceback.format_exc()}
     print(json.dumps(answer), flush=True)
