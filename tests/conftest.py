@@ -89,12 +89,19 @@ def _uses_java(path: Path) -> bool:
     return re.search(r"\boracle: Oracle\b", path.read_text(encoding="utf-8")) is not None
 
 
-_STARTS = (r"\b(?:s3proxy|localstack|azurite|fake_gcs|postgres|mariadb|mini_hdfs|hive_metastore)\b", r"\.in_zone\(")
-"""What files name that start servers, or a JVM for a time zone: a start takes seconds, and a run needs one of each."""
+_STARTS = (
+    r"\b(?:s3proxy|localstack|azurite|fake_gcs|postgres|mariadb|mini_hdfs|hive_metastore)\b",
+    r"\bPypaimon\b",
+    r"\.in_zone\(",
+)
+"""What files name that start servers, pypaimon, or a JVM for a time zone: a start takes seconds, and a run needs one of
+each."""
+_WEIGHT_OF_SERVERS = 3
+"""Tests of servers take about three times as long as others of files of the same size (measured in November 2026)."""
 
 
 @cache
-def _server_of(path: Path) -> str | None:
+def _started_by(path: Path) -> str | None:
     """Which of `_STARTS` a file names. Such files are tested last: a server takes processor time while it waits."""
     text = path.read_text(encoding="utf-8")
     return next((start for start in _STARTS if re.search(start, text)), None)
@@ -107,10 +114,11 @@ def _parts(count: int) -> dict[Path, int]:
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if not _only_spark(path)]
     groups = defaultdict[object, list[Path]](list)
     for path in files:
-        groups[_server_of(path) or path].append(path)
-    sized = [
-        (any(map(_uses_java, group)), sum(path.stat().st_size for path in group), group) for group in groups.values()
-    ]
+        groups[_started_by(path) or path].append(path)
+    sized = []
+    for start, group in groups.items():
+        weight = _WEIGHT_OF_SERVERS if start == _STARTS[0] else 1
+        sized.append((any(map(_uses_java, group)), weight * sum(path.stat().st_size for path in group), group))
     sizes = dict.fromkeys(range(1, count + 1), 0)
     parts = {}
     for java, size, group in sorted(sized, reverse=True):
@@ -144,7 +152,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     yield
     sample = _sample(items)
     config.hook.pytest_deselected(items=[item for item in items if item not in sample])
-    items[:] = sorted((item for item in items if item in sample), key=lambda item: _server_of(item.path) is not None)
+    items[:] = sorted((item for item in items if item in sample), key=lambda item: _started_by(item.path) is not None)
 
 
 def _sample(items: list[pytest.Item]) -> set[pytest.Item]:
