@@ -48,7 +48,7 @@ def read_split(
     sections that are read together at first.
     """
     left = limit
-    for part in _parts(split.spec, split.files, together):
+    for part in _parts(split.spec, split.files, together, ahead=limit is None):
         for section in chain(part.done, part.sections):
             for batch in section.rows(batch_rows, left):
                 if left is not None:
@@ -124,25 +124,39 @@ def _section(spec: ReadSpec, files: Sequence[PlannedFile]) -> _Section:
     return _Section(spec, files, [FileTrace(file.path, file.row_count) for file in files])
 
 
-def _parts(spec: ReadSpec, files: Sequence[PlannedFile], together: int = 1) -> Iterator[_Part]:
-    """The sections of some files: on local disks all, of a store as many as have their indexes evaluated at once."""
+def _parts(spec: ReadSpec, files: Sequence[PlannedFile], together: int = 1, *, ahead: bool = True) -> Iterator[_Part]:
+    """The sections of some files: on local disks all, of a store as many as have their indexes evaluated at once.
+    ``ahead``: as for `_evaluated`."""
     found = (_section(spec, section) for section in joined_files(spec, sections(files), together))
     at_once = requests_at_once(spec.io) if spec.use_index else 0
     if not at_once or all(file.index_path is None for file in files):
         yield _Part(found)
         return
-    from paimon_pyds.storage.concurrent import concurrent_map
-
-    while window := list(islice(found, at_once)):
-        with_candidates = list(concurrent_map(_with_candidates, window, at_once))
-        left = [section for section in with_candidates if not section.is_done]
+    for window in _evaluated(found, at_once, ahead=ahead):
+        left = [section for section in window if not section.is_done]
         spec = replace(spec, read_whole=max(WHOLE_FILE, _WHOLE_BYTES // max(len(left), 1)))
         few = all(s.live and s.live.candidates.count(s.files[0].row_count) <= _FEW_ROWS for s in left)
         yield _Part(
             [replace(section, spec=spec) for section in left],
             min(len(left), _READ_AT_ONCE) if few else 0,
-            [section for section in with_candidates if section.is_done],
+            [section for section in window if section.is_done],
         )
+
+
+def _evaluated(sections: Iterator[_Section], at_once: int, *, ahead: bool) -> Iterator[list[_Section]]:
+    """Sections after the indexes of their files were evaluated, ``at_once`` of them together. ``ahead``: the next ones
+    are evaluated meanwhile, on the same threads; a caller with a limit may not want them."""
+    from paimon_pyds.storage.concurrent import concurrent_map
+
+    window = list(islice(sections, at_once))
+    if ahead and len(window) == at_once:
+        evaluated = concurrent_map(_with_candidates, chain(window, sections), at_once)
+        while window := list(islice(evaluated, at_once)):
+            yield window
+        return
+    while window:
+        yield list(concurrent_map(_with_candidates, window, at_once))
+        window = list(islice(sections, at_once))
 
 
 def _with_candidates(section: _Section) -> _Section:
