@@ -325,6 +325,24 @@ def test_updates_of_columns_with_a_global_index(action: str, tmp_path: Path) -> 
     assert set(table.scan("name = 'new'").to_arrow()["id"].to_pylist()) == {3}
 
 
+@pytest.mark.parametrize("number", range(60 if LONG else 2))
+def test_random_operations_with_global_indexes(number: int, tmp_path: Path) -> None:
+    """Whether updates drop the index of a column or leave it, filters find the rows that the column has now."""
+    rng = random.Random(f"indexes {SEED} {number}")
+    action = rng.choice(["IGNORE", "IGNORE", "DROP_PARTITION_INDEX"])
+    world = EvolvingTable(tmp_path / "t", rng, {"global-index.column-update-action": action})
+    for _ in range(12):
+        if rng.random() < 0.5 and world.rows:
+            column, rebuild = rng.choice(["id", *world.types]), rng.random() < 0.3
+            world.done.append(f"index {column} {rebuild}")
+            world.table.index.build_global(column, rebuild=rebuild)
+            world.check()
+        world.step()
+        for _ in range(2):
+            world.check()
+    assert not world.table.maintenance.verify(deep=True).findings
+
+
 @pytest.mark.parametrize("seed", range(40 if LONG else 2))
 def test_damaged_column_files_give_errors_or_the_rows(seed: int, table: pp.Table) -> None:
     update_n(table)

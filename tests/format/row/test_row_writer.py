@@ -6,6 +6,7 @@ import random
 import re
 import warnings
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,37 @@ def test_types_that_pypaimon_does_not_write(tmp_path: Path) -> None:
     assert lines(table.to_arrow()) == lines(rows)
     assert table.scan("v IS NULL", columns=["x"]).to_arrow()["x"].to_pylist() == [2]
     assert table.scan("variant_get(v, '$.a', 'int') = 1", columns=["x", "e"]).to_arrow()["x"].to_pylist() == [1]
+
+
+def test_values_of_variant_columns_that_change(tmp_path: Path) -> None:
+    """Columns of VARIANT in files of their own, behind added, renamed and dropped columns, and after a compaction."""
+    rng = random.Random(SEED)
+    given = [rng.choice([None, {"a": i, "b": [i, None]}, i, "text" * i, [], {"a": "x"}]) for i in range(40)]
+    table = pp.Table.create(tmp_path / "t", "id INT, v VARIANT, n INT", options=ROW | EVOLVING)
+    ids = pa.array(range(40), pa.int32())
+    table.append(pa.table([ids, pp.variant_array(given), ids], schema=table.arrow_schema))
+    rows = [{"id": i, "v": value, "n": i} for i, value in enumerate(given)]
+    table.update({"n": "variant_get(v, '$.a', 'int')"}, "id < 20 AND try_variant_get(v, '$.a', 'int') IS NOT NULL")
+    table.update({"v": "parse_json(concat('{\"new\": ', CAST(id AS STRING), '}'))"}, "id BETWEEN 5 AND 24")
+    table.alter(add_columns={"w": "VARIANT"}, rename_columns={"v": "u"})
+    table.update({"w": "u", "u": "NULL"}, "id % 7 = 3")
+    for row in rows:
+        i, value = row["id"], row.pop("v")
+        if i < 20 and isinstance(value, dict) and isinstance(value["a"], int):
+            row["n"] = value["a"]
+        value = {"new": i} if 5 <= i <= 24 else value
+        row |= {"u": None, "w": value} if i % 7 == 3 else {"u": value, "w": None}
+    for _ in range(2):
+        found = table.to_arrow()
+        stored = {name: pp.variant_values(found[name]) for name in ("u", "w")}
+        columns = (found["id"].to_pylist(), found["n"].to_pylist(), stored["u"], stored["w"])
+        read = sorted(zip(*columns, strict=True), key=itemgetter(0))
+        assert read == [tuple(row[name] for name in ("id", "n", "u", "w")) for row in rows]
+        new = table.scan("variant_get(u, '$.new', 'int') > 20", columns=["id"]).to_arrow()["id"].to_pylist()
+        assert sorted(new) == [21, 22, 23]
+        table.compact(full=True)
+    table.alter(drop_columns=["u"])
+    assert table.scan("w IS NOT NULL").count() == sum(row["w"] is not None for row in rows)
 
 
 @pytest.mark.parametrize("scale", [0, 10, 38])
