@@ -12,7 +12,6 @@ block again when a data node fails.
 from __future__ import annotations
 
 import errno
-import os
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,6 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
-from weakref import WeakValueDictionary
 
 import hdfs_native
 import pyarrow as pa
@@ -38,9 +36,10 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, missing_file, read_coalesced, scheme_of
 from paimon_pyds.storage.hadoop_settings import hadoop_settings
-from paimon_pyds.storage.hdfs_address import address_of, check_host, check_mounted, client_settings, complete
+from paimon_pyds.storage.hdfs_address import address_of, check_mounted, complete
+from paimon_pyds.storage.hdfs_client import client_of
 from paimon_pyds.storage.hdfs_errors import hdfs_error, is_refusal
-from paimon_pyds.storage.hdfs_user import take_user, umask_of
+from paimon_pyds.storage.hdfs_user import umask_of
 from paimon_pyds.storage.object_files import NewObject, ObjectInput
 from paimon_pyds.storage.remote import RemoteFileIO, check_process
 
@@ -60,9 +59,6 @@ _BLOCK_UNIT = 512
 _REPORT_PAUSES = Pauses(0.02, 1.0)
 REPORT_SECONDS = 30.0
 """How long data nodes have to report a block, about as long as a writer in Java waits for them to close a file."""
-_NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environment again, over what is set here
-_clients: WeakValueDictionary[bytes, Client] = WeakValueDictionary()
-"""Those in use, by what they are made of: tables of one name service share connections."""
 
 
 class HdfsFileIO(RemoteFileIO):
@@ -102,36 +98,9 @@ class HdfsFileIO(RemoteFileIO):
     def _connected(self) -> Client:
         """The client, which connects at its first call. Raises StorageError, OptionError."""
         if self._client is None:
-            user = self._arguments.get("user")
-            if self._settings.get("hadoop.security.authentication", "simple").lower() != "kerberos":
-                take_user(user)
-            elif user is not None:
-                raise OptionError(
-                    "hdfs.user is not for clusters with Kerberos",
-                    path=self._root,
-                    hint="leave it out: the ticket names the user, or security.kerberos.login.principal",
-                )
-            keytab = self._options.get("security.kerberos.login.keytab")
-            if keytab is not None and not os.path.isfile(keytab):
-                raise OptionError(f"security.kerberos.login.keytab is no file of this machine: {keytab:.200}")
-            address = address_of(self._root, self._settings)
-            check_host(address, self._settings, self._root)
-            own = sorted((k, v) for k, v in self._options.items() if not k.startswith("hadoop"))
-            ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(("HADOOP_", "KRB5")))
-            made_of = sha256(repr((address, own, ambient, sorted(self._settings.items()))).encode()).digest()
-            client = _clients.get(made_of)
-            if client is None:
-                with self._calls("connect to", self._root):
-                    client = hdfs_native.Client(
-                        address,
-                        client_settings(address, self._settings),
-                        _NO_FILES,
-                        kerberos_principal=self._options.get("security.kerberos.login.principal"),
-                        kerberos_keytab=keytab,
-                        kerberos_cache=self._arguments.get("kerb_ticket"),
-                    )
-                _clients[made_of] = client
-            self._client = client
+            user, ticket = self._arguments.get("user"), self._arguments.get("kerb_ticket")
+            with self._calls("connect to", self._root):
+                self._client = client_of(self._root, self._options, self._settings, user=user, ticket=ticket)
         return self._client
 
     def _at(self, path: str) -> tuple[Client, str]:

@@ -59,11 +59,19 @@ def _reds(store: Store, limit: int | None = None) -> Scan:
 
 def test_the_next_are_evaluated_while_files_are_read(store: Store) -> None:
     batches = _reds(store).to_batches()
-    first = next(iter(batches))
+    first = next(batches)
     assert store.ahead.wait(60)
     rows = first["id"].to_pylist() + [row for batch in batches for row in batch["id"].to_pylist()]
     assert rows == list(range(1, 2 * FILES, 2))
     assert len(store.indexes) == FILES
+
+
+def test_a_reader_that_stops_leaves_no_thread_behind(store: Store) -> None:
+    batches = _reds(store).to_batches()
+    next(batches)
+    assert store.ahead.wait(60)
+    batches.close()  # type: ignore[attr-defined]
+    assert not [each.name for each in threading.enumerate() if each.name.startswith("paimon-requests")]
 
 
 @pytest.mark.parametrize(("limit", "windows"), [(2, 1), (4, 2)])
