@@ -76,7 +76,7 @@ def field_places(record: Record, blocks: Sequence[Block], wanted: Collection[str
     except (_MisreadError, IndexError, TooManyStepsError):
         return None
     back, there = np.argsort(order), numbers < counts[:, None]
-    places = {name: starts[back][there] for name, starts in found.items()}
+    places = {name: starts.T[back][there] for name, starts in found.items()}
     return FieldPlaces(data, places, int(counts.sum()))
 
 
@@ -87,12 +87,12 @@ class _MisreadError(Exception):
 def _walk(
     record: Record, data: Octets, starts: Int64s, ends: Int64s, live: Int64s, wanted: Collection[str]
 ) -> dict[str, Places]:
-    """For each wanted field the places at which it begins, by block and number of the record.
+    """For each wanted field the places at which it begins, by number of the record and block.
 
     ``live``: the number of blocks that have a first, a second, … record.
     """
     passing = _Passing(data, most_steps=max(1000, int(live.sum()) // 4))
-    found = {name: np.empty((len(starts), len(live)), np.int32) for name in wanted}
+    found = {name: np.empty((len(live), len(starts)), np.int32) for name in wanted}
     steps = [(found.get(name), passing.over(node)) for name, node in record.fields]
     at = starts
     for number, count in enumerate(live.tolist()):
@@ -101,7 +101,7 @@ def _walk(
             at = at[:count]
         for places, step in steps:
             if places is not None:
-                places[:count, number] = at
+                places[number, :count] = at
             at = step(at)
     _check_ends(at, ends[: len(at)])
     return found
