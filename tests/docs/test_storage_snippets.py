@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from support import servers
+from support.effort import sampled
 from support.fixtures import ROOT
 from support.s3_server import ACCESS_KEY, SECRET_KEY, Server, serving
 from support.snippets import run_typed
@@ -26,7 +27,6 @@ from support.snippets import run_typed
 pytest.importorskip("obstore")
 pytest.importorskip("moto.server")
 STORES = ["Amazon S3", "MinIO and others that speak S3", "Google Cloud Storage", "Azure", "HDFS"]
-EACH_STORE = pytest.mark.parametrize(("store", "name"), [(n, n) for n in STORES], ids=STORES, indirect=["store"])
 _BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 _KEYS = {
     '"s3.access-key": "…"': f'"s3.access-key": "{ACCESS_KEY}"',
@@ -34,6 +34,10 @@ _KEYS = {
     "AWS_ACCESS_KEY_ID=…": f"AWS_ACCESS_KEY_ID={ACCESS_KEY}",
     "AWS_SECRET_ACCESS_KEY=…": f"AWS_SECRET_ACCESS_KEY={SECRET_KEY}",
 }
+
+
+def each(stores: list[str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("store", "name"), [(n, n) for n in stores], ids=stores, indirect=["store"])
 
 
 @dataclass
@@ -134,7 +138,7 @@ def _commands(code: str, options: Mapping[str, str]) -> str:
     return done.stdout
 
 
-@EACH_STORE
+@each(STORES)
 def test_python_and_the_command_line(store: Store, name: str) -> None:
     names: dict[str, Any] = {}
     rows = 0
@@ -149,7 +153,7 @@ def test_python_and_the_command_line(store: Store, name: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@EACH_STORE
+@each(sampled(STORES, 2))
 def test_spark(store: Store, name: str, spark: Any) -> None:
     names: dict[str, Any] = {"spark": spark}
     blocks = [(code, shown) for kind, code, shown in _blocks(name) if kind == "python"]
