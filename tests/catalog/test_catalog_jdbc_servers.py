@@ -13,7 +13,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from paimon_pyds.catalog import Catalog
@@ -21,12 +20,12 @@ from paimon_pyds.catalog import database as module
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.table import Table
+from support.catalogs import SCHEMA, rows
 from support.effort import sampled
 from support.messages import ids_of
 from support.servers import PASSWORD
 from support.side_by_side import PATIENT, append_side_by_side
 
-SCHEMA = pa.schema([("id", pa.int32())])
 LOCK = {"lock.enabled": "true", "lock-acquire-timeout": "1 min", "lock-check-max-sleep": "100 ms"}
 
 
@@ -44,10 +43,6 @@ def sql(options: dict[str, str], text: str, *values: object) -> list[tuple[Any, 
 def database(options: dict[str, str]) -> Database:
     properties = {k.removeprefix("jdbc."): v for k, v in options.items() if k.startswith("jdbc.")}
     return Database.of(options["uri"], properties)
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int32())})
 
 
 def test_databases_and_tables(options: dict[str, str]) -> None:

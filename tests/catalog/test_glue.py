@@ -21,7 +21,7 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from support.hive_catalogs import PARTS, SCHEMA, rows
+from support.catalogs import PARTS, SCHEMA, rows
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.side_by_side import PATIENT, append_side_by_side
 

@@ -34,7 +34,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.table import Table
 from support import servers
-from support.hive_catalogs import PARTS, SCHEMA, rows
+from support.catalogs import PARTS, SCHEMA, rows
 from support.side_by_side import PATIENT, append_side_by_side
 
 pytest.importorskip("pymetastore")

@@ -28,10 +28,9 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.table import Table
+from support.catalogs import SCHEMA, rows
 from support.messages import ids_of
 from support.side_by_side import PATIENT, append_side_by_side
-
-SCHEMA = pa.schema([("id", pa.int32())])
 
 
 def open_catalog(root: Path, **more: str) -> Catalog:
@@ -58,10 +57,6 @@ def sql(root: Path, text: str, *values: object) -> list[tuple[object, ...]]:
         found = connection.execute(text, values).fetchall()
     connection.close()
     return found
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int32())})
 
 
 def test_databases_and_tables_are_rows_as_java_keeps_them(catalog: Catalog, tmp_path: Path) -> None:

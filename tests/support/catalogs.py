@@ -1,4 +1,4 @@
-"""What tests of Hive metastores and of AWS Glue have in common."""
+"""Tables that tests of catalogs make."""
 
 from __future__ import annotations
 
