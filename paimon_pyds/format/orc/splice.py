@@ -33,6 +33,8 @@ from paimon_pyds.format.orc.tail import CODECS, OrcTail, StreamKind, Stripe, par
 from paimon_pyds.format.orc.zones import ORC_EPOCH
 
 _RUN = 512
+_MOST_SCRIPT_BYTES = 256
+"""Bytes of the longest postscript, and of its length."""
 _INDEXES = frozenset({6, 7, 8})
 """Kinds of streams: row index and bloom filters."""
 
@@ -141,27 +143,39 @@ def _parts(fields: list[Field], wanted: int) -> Iterator[bytes]:
     return (v for n, _, v in fields if n == wanted and isinstance(v, bytes))
 
 
-def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes | memoryview], object]) -> None:
+def write_end(parts: list[bytes], sums: BlockSums, write: Callable[[bytes | memoryview], object]) -> None:
     """Write the end of an ORC file of pyarrow, with checksums in its footer.
 
     Args:
-        data: the end, from somewhere before the stripe statistics on.
-        at: its place in the file.
+        parts: the end, from somewhere before the stripe statistics on; taken out of the list.
         sums: of what stands before it.
         write: takes the new end.
     """
+    data = _taken_from(parts, _MOST_SCRIPT_BYTES)
     script_length = data[-1]
     script = _fields(data[-1 - script_length : -1])
     codec, block_size = CODECS[_number(script, 2)], _number(script, 3)
-    footer_at = len(data) - 1 - script_length - _number(script, 1)
-    statistics_at = footer_at - _number(script, 5)
-    if statistics_at < 0:
+    footer_length, statistics_length = _number(script, 1), _number(script, 5)
+    tail = statistics_length + footer_length + script_length + 1
+    data = _taken_from(parts, tail - len(data)) + data
+    if len(data) < tail:
         raise StorageError("pyarrow wrote an ORC file in pieces whose tail was not found")
-    footer = _fields(unpack(data[footer_at : len(data) - 1 - script_length], codec, block_size))
-    before = memoryview(data)[:statistics_at]  # often the whole file: not copied
-    write(before)
-    sums.update(before)
+    statistics_at = len(data) - tail
+    footer_at = statistics_at + statistics_length
+    footer = _fields(unpack(data[footer_at : footer_at + footer_length], codec, block_size))
+    for part in (*parts, data[:statistics_at]):  # often the whole file: not joined
+        write(part)
+        sums.update(part)
     _write_tail(footer, data[statistics_at:footer_at], script, lambda d: pack(d, codec, block_size), sums, write)
+
+
+def _taken_from(parts: list[bytes], size: int) -> bytes:
+    """The last parts, which have at least ``size`` bytes together where all parts do."""
+    taken = list[bytes]()
+    while parts and size > 0:
+        taken.append(parts.pop())
+        size -= len(taken[-1])
+    return b"".join(reversed(taken))
 
 
 def _write_tail(

@@ -154,13 +154,12 @@ class OrcWriter:
         try:
             if not self._started:  # pyarrow writes nothing at all for a file without a batch
                 self.write(empty_batch(arrow_schema(self._fields)))
-            written = self._sink.size
             if self._spool is None:
                 self._sink.held = []
             self._writer.close()
             self._check()
             if self._spool is None:  # what pyarrow wrote now, the last stripe and the tail, gets checksums
-                write_end(b"".join(self._sink.held or ()), written, self._sink.sums, self._output.sink.write)
+                write_end(self._sink.held or [], self._sink.sums, self._output.sink.write)
             else:
                 moments = {number: join_moments(parts) for number, parts in self._moments.items()}
                 splice_timestamps(self._spool, self._sink.size, self._output.sink.write, moments)
