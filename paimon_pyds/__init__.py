@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from paimon_pyds import cdc as cdc
     from paimon_pyds import errors as errors
     from paimon_pyds import spark as spark
-    from paimon_pyds.base import types as types
     from paimon_pyds.base.progress import ProgressEvent as ProgressEvent
     from paimon_pyds.base.progress import show_progress as show_progress
     from paimon_pyds.base.variant.encode import variant_array as variant_array
@@ -56,10 +55,10 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
             with collection_paused():  # modules stay: searches for cycles among them find nothing
                 globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # only once
             return globals()[name]
-        if name in ("cdc", "errors", "spark", "types"):
+        if name in ("cdc", "errors", "spark"):
             return importlib.import_module(f"paimon_pyds.{name}")
         raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "cdc", "spark", "types"])
+    return sorted([*__all__, "cdc", "spark"])

@@ -461,6 +461,8 @@ def library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:
+        package = name.partition(".")[0]
+        if error.name not in (package, name):
             raise
-        raise UnsupportedError(f"{name} is not installed", hint=f"pip install {name}, or take to_arrow()") from None
+        extra = "'ray[data]'" if name == "ray.data" else package
+        raise UnsupportedError(f"{package} is not installed", hint=f"pip install {extra}, or take to_arrow()") from None

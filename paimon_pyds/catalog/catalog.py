@@ -70,7 +70,7 @@ class Catalog:
 
     def __init__(self, warehouse: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> None:
         if isinstance(warehouse, Mapping):
-            raise ArgumentTypeError("warehouse takes a path, and Catalog.open(options) options")
+            raise ArgumentTypeError("Catalog(warehouse) takes a path; Catalog.open takes options")
         path_like("warehouse", warehouse)
         self._backend: CatalogBackend = FileSystemBackend(warehouse, dict(storage_options or {}))
         self._options = RedactedDict({"warehouse": self._backend.warehouse, **(storage_options or {})})

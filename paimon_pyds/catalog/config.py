@@ -74,7 +74,7 @@ def _catalogs(file: Path) -> dict[str, dict[str, str]]:
     secret = any(names_secret(key) or holds_secret(text) for options in found.values() for key, text in options.items())
     if secret and stat.S_IMODE(mode) & 0o077:
         raise SecurityError(
-            "the config file has secrets, and others than its owner may read or change it: it is not used",
+            "the config file has secrets, and other users of this machine may read or change it: it is not used",
             path=str(file),
             hint="chmod 600 it, and replace the secrets if others may have seen them",
         )

@@ -358,7 +358,7 @@ class CatalogLock:
         rows = self.database.run((_LOOK, (self.name,)))
         if rows and not isinstance(rows[0][1], int):  # in SQLite a column takes any value
             raise StorageError(
-                f"the lock {self.name} is held for no number of seconds: {rows[0][1]!r:.80}",
+                f"the row of the lock {self.name} has no whole number of seconds: {rows[0][1]!r:.80}",
                 path=str(self.database),
                 hint="remove its row from paimon_distributed_locks if no job holds it",
             )

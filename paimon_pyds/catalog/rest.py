@@ -181,8 +181,8 @@ class RestBackend:
         schema = self._client.member(answer, "schema", dict) or {}
         kind = self._client.texts(schema, "options").get("type", "table")
         if kind not in _KINDS:
-            told = f"{identifier} is of the type {kind!r:.40}, no Paimon table"
-            raise UnsupportedError(told, path=answer["path"], feature="object-tables")
+            text = f"{identifier} is not a Paimon table: its type is {kind!r:.40}"
+            raise UnsupportedError(text, path=answer["path"], feature="object-tables")
         return answer
 
     def _database(self, name: str) -> str:

@@ -232,7 +232,10 @@ def authorization_of(options: Mapping[str, str]) -> Authorization:
         )
     region = options.get("dlf.region") or ((found := _REGION.search(uri)) and found[1])
     if not region:
-        raise OptionError("the address does not contain the region", hint="give the option dlf.region")
+        raise OptionError(
+            "token.provider=dlf signs requests for a region, which the address does not contain",
+            hint="give the option dlf.region",
+        )
     return DlfSignature(region, _key_of(options))
 
 

@@ -59,7 +59,9 @@ class RestClient(JsonClient):
             if not token or not found:
                 return
             if token in seen or len(seen) == MAX_PAGES:
-                raise StorageError(f"the catalog's pages of {member} have no end", path=self.uri)
+                raise StorageError(
+                    f"the catalog's list of {member} does not end", path=self.uri, hint="its server repeats a pageToken"
+                )
             seen.add(token)
 
 

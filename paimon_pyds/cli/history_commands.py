@@ -14,9 +14,9 @@ from paimon_pyds.cli.program import branches, snapshots, tags
 from paimon_pyds.cli.target import Target, command
 
 _state = p.together(
-    p.number("--snapshot", "its number"),
+    p.number("--snapshot", "the number of a snapshot"),
     p.option("--tag", metavar="NAME", help="the name of a tag"),
-    p.option("--timestamp", type=p.MOMENT, metavar="TIME", help=f"the state of: {p.MOMENT_HELP}"),
+    p.option("--timestamp", type=p.MOMENT, metavar="TIME", help=f"the state at a time: {p.MOMENT_HELP}"),
 )
 
 
@@ -38,10 +38,10 @@ def tags_list(at: Target) -> None:
 @command(
     tags,
     p.name,
-    p.number("--snapshot", "its number; the newest by default"),
-    p.option("--timestamp", type=p.MOMENT, metavar="TIME", help=f"the state of: {p.MOMENT_HELP}"),
+    p.number("--snapshot", "the number of a snapshot; the newest by default"),
+    p.option("--timestamp", type=p.MOMENT, metavar="TIME", help=f"the state at a time: {p.MOMENT_HELP}"),
     p.option("--retain", metavar="DURATION", help="for how long, such as '7 d'"),
-    p.flag("--replace", "a tag of this name may be there"),
+    p.flag("--replace", "replace a tag of this name"),
     p.dry_run_check,
 )
 def tags_create(at: Target, name: str, dry_run: bool, **given: Any) -> None:

@@ -60,11 +60,11 @@ def index_build_global(at: Target, column: str, **given: Any) -> None:
 @command(
     index,
     p.argument("column", "the column's name"),
-    p.option("--type", default="btree", metavar="TYPE", help="btree, bitmap, full-text, ivf-flat, …"),
+    p.option("--kind", default="btree", metavar="KIND", help="btree, bitmap, full-text, ivf-flat, …"),
 )
-def index_drop_global(at: Target, column: str, type: str) -> None:
-    """Drop the global indexes of a column."""
-    summary = at.table.index.drop_global(column, type=type)
+def index_drop_global(at: Target, column: str, kind: str) -> None:
+    """Drop the global indexes of a kind that a column has."""
+    summary = at.table.index.drop_global(column, kind=kind)
     at.answer(asdict(summary), str(summary))
 
 

@@ -91,7 +91,7 @@ def _show_statistics(at: Target, found: Any) -> None:
     p.argument("target", "where the copy will be: an empty place", metavar="TARGET_PATH", type=p.FILE),
     p.number("--snapshot", "the number of a snapshot; the newest by default"),
     p.option("--tag", metavar="NAME", help="the name of a tag"),
-    p.option("--timestamp", type=p.MOMENT, metavar="TIME", help=f"the state of: {p.MOMENT_HELP}"),
+    p.option("--timestamp", type=p.MOMENT, metavar="TIME", help=f"the state at a time: {p.MOMENT_HELP}"),
     p.where(p.PARTITIONS_HELP),
     p.dry_run("only show how much would be copied"),
 )
@@ -102,7 +102,7 @@ def maintenance_clone(at: Target, **given: Any) -> None:
 
 @command(maintenance)
 def maintenance_consumers(at: Target) -> None:
-    """List the streaming readers of other engines, whose next snapshots do not expire."""
+    """List the streaming readers with stored progress; snapshots that they have yet to read do not expire."""
     found = at.table.maintenance.consumers()
     at.answer(
         [{"consumer": name, "next_snapshot": id_} for name, id_ in found.items()],
@@ -113,7 +113,7 @@ def maintenance_consumers(at: Target) -> None:
 @command(
     maintenance,
     p.name,
-    p.number("--next-snapshot", "its number; without it the reader is forgotten"),
+    p.number("--next-snapshot", "the number of a snapshot; without it the reader is forgotten"),
     p.dry_run_check,
 )
 def maintenance_reset_consumer(at: Target, name: str, next_snapshot: int | None, dry_run: bool) -> None:
@@ -126,8 +126,8 @@ def maintenance_reset_consumer(at: Target, name: str, next_snapshot: int | None,
 
 @command(
     maintenance,
-    p.option("--including", metavar="REGEX", help="whose whole names match; all by default"),
-    p.option("--excluding", metavar="REGEX", help="but not those"),
+    p.option("--including", metavar="REGEX", help="only readers whose whole names match; all by default"),
+    p.option("--excluding", metavar="REGEX", help="but not readers whose whole names match this"),
     p.dry_run_removal,
 )
 def maintenance_clear_consumers(at: Target, **given: Any) -> None:
@@ -173,7 +173,9 @@ def maintenance_mark_partitions_done(at: Target, partitions: tuple[str, ...], dr
 
 @command(
     maintenance,
-    p.argument("bucket_num", "how many; as many as the option bucket says without", type=p.NUMBER, required=False),
+    p.argument(
+        "bucket_num", "the new number of buckets; by default the table's option bucket", type=p.NUMBER, required=False
+    ),
     p.where(p.PARTITIONS_HELP),
     p.dry_run("only show what would be written anew"),
     options=True,

@@ -74,7 +74,8 @@ option: Callable[..., Callable[[F], F]] = partial(click.option, cls=Option)
 
 def argument(name: str, help_: str, **settings: Any) -> Callable[[F], F]:
     """An argument without a name of its own on the command line."""
-    settings.setdefault("metavar", name.upper())
+    shown = name.upper()
+    settings.setdefault("metavar", shown if settings.get("required", True) else f"[{shown}]")
     return click.argument(name, cls=Argument, help_=help_, **settings)
 
 
@@ -129,7 +130,7 @@ def dry_run(help_: str) -> Any:
     return flag("--dry-run", f"{help_}, and change nothing")
 
 
-yes = flag("--yes", "don't ask; needed where nobody can be asked")
+yes = flag("--yes", "do it without a confirmation; needed where there is no terminal")
 dry_run_removal = dry_run("only show what would go")
 confirmed_removal = together(dry_run_removal, yes)
 dry_run_check = dry_run("only look whether it can be done")

@@ -284,4 +284,5 @@ def sql(at: Target, query: str, warehouse: str | None, explain: bool) -> None:
         reader = run(catalog, query).to_arrow_reader()
         at.show_rows(reader.schema, reader)
     except duckdb.Error as error:
-        raise OptionError(f"DuckDB: {error}", hint="see DuckDB's documentation of SQL") from error
+        text = str(error).partition("\n\n")[0].replace("\n", " ")  # then comes the query
+        raise OptionError(f"DuckDB: {text}", hint="see DuckDB's documentation of SQL") from error

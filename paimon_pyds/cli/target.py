@@ -180,7 +180,7 @@ def check_can_ask(what: str, *, yes: bool, shows: bool = True) -> None:
     ``shows``: the command has ``--dry-run``."""
     if not yes and (sys.stdin is None or not sys.stdin.isatty()):
         looks = ", or --dry-run, which only shows what would go" if shows else ""
-        raise OptionError(f"nobody can be asked: {what}?", hint=f"add --yes{looks}")
+        raise OptionError(f"no terminal to ask for confirmation: {what}?", hint=f"add --yes{looks}")
 
 
 def confirm(what: str, *, yes: bool, shows: bool = True) -> None:

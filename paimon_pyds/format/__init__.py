@@ -491,7 +491,7 @@ class FileFormat:
         found = [f.name for f in fields if has_kind(f.type, Kind.VARIANT)] if not self.traits.holds_variant else ()
         if found:
             raise UnsupportedError(
-                f"column {found[0]}: {self.name} files hold no VARIANT, by Java Paimon neither",
+                f"column {found[0]}: neither this package nor Java Paimon writes VARIANT into {self.name} files",
                 hint="use file.format=parquet",
                 feature="variant",
             )

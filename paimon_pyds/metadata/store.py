@@ -599,9 +599,10 @@ class TableStore(SchemaStore):
                 f"there is no snapshot {id_}: nothing was committed to the table yet", path=self.root
             )
         expired = 0 < id_ < ids[0] and self.branch == MAIN_BRANCH  # a branch may begin with any number
-        among = f"snapshots {ids[0]} to {ids[-1]}" + ("" if self.branch == MAIN_BRANCH else f" of branch {self.branch}")
+        there = f"snapshot {ids[0]} alone" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"
+        place = "the table" if self.branch == MAIN_BRANCH else f"branch {self.branch}"
         return SnapshotNotFoundError(
-            f"snapshot {id_} {'has expired' if expired else 'is not there'}: it is not among {among}",
+            f"snapshot {id_} {'has expired' if expired else 'is not there'}: {place} has {there}",
             path=self.root,
             hint="tags keep a snapshot from expiring" if expired else None,
         )

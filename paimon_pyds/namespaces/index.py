@@ -109,12 +109,12 @@ class Index(Namespace):
             self._maintain(summary.snapshot_id, None)
         return summary
 
-    def drop_global(self, column: str, *, type: str = "btree") -> GlobalIndexSummary:
+    def drop_global(self, column: str, *, kind: str = "btree") -> GlobalIndexSummary:
         """Drop the global indexes of a column: one snapshot. Older snapshots keep theirs.
 
         Args:
             column: its name.
-            type: of the indexes that go, such as ``btree`` or ``bitmap``.
+            kind: of the indexes that go, such as ``btree`` or ``bitmap``.
 
         Returns:
             A `GlobalIndexSummary`: how many index files were dropped.
@@ -125,7 +125,7 @@ class Index(Namespace):
         """
         from paimon_pyds.ops.index_tools.global_indexes import drop_global_index
 
-        summary = drop_global_index(self._store, column, index_type=type)
+        summary = drop_global_index(self._store, column, index_type=kind)
         self._maintain(summary.snapshot_id, None)
         return summary
 

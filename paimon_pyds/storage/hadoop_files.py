@@ -85,7 +85,7 @@ def _of_file(file: Path, depth: int, left: list[int]) -> Iterator[tuple[str, str
     read."""
     left[0] -= 1
     if left[0] < 0:
-        raise OptionError(f"Hadoop's settings are more than {_FILES} files, with those that they include", path=file)
+        raise OptionError(f"Hadoop's settings include one another in more than {_FILES} files", path=file)
     try:
         with file.open("rb") as stream:
             data = stream.read(LARGEST + 1)
@@ -94,14 +94,14 @@ def _of_file(file: Path, depth: int, left: list[int]) -> Iterator[tuple[str, str
     except OSError as error:
         raise OptionError(f"Hadoop's settings can't be read ({error.strerror})", path=file) from None
     if len(data) > LARGEST:
-        raise OptionError(f"no file of Hadoop's settings is larger than {LARGEST >> 20} MiB", path=file)
+        raise OptionError(f"the file is larger than {LARGEST >> 20} MiB, the limit for Hadoop's settings", path=file)
     try:
         parser = XMLParser(target=_Builder())
         parser.feed(data)
         root: Element = parser.close()
     except (ValueError, LookupError, ParseError):
         raise OptionError(
-            "the file is no configuration of Hadoop", path=file, hint="it is XML without a DOCTYPE: check it"
+            "the file is not a configuration of Hadoop", path=file, hint="it is XML without a DOCTYPE: check it"
         ) from None
     yield from _of_elements(root, file, depth, left)
 

@@ -90,7 +90,7 @@ class HdfsFileIO(RemoteFileIO):
                 "block_size": None if block is None else parse_memory(block),
             }
         except ValueError as error:
-            raise OptionError(f"dfs.replication or dfs.blocksize: {error}", path=root) from None
+            raise OptionError(f"dfs.replication or dfs.blocksize is not a number: {error}", path=root) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._root, self._options | self._cache_options, self._settings))

@@ -212,7 +212,7 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
         if missing is None:
             raise
         raise UnsupportedError(
-            f"tables on HDFS need hdfs-native, or Hadoop, of which {missing} is not found on this machine",
+            f"tables on HDFS need the package hdfs-native, or Hadoop, of which this machine has no {missing}",
             path=root,
             hint="pip install 'paimon-pyds[hdfs]'; for Hadoop set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what "
             "`hadoop classpath --glob` prints",

@@ -114,16 +114,17 @@ class RemoteFileIO:
         """Raise UnsupportedError for a path of another store."""
         if path.startswith(self._own):  # nearly all do, and each request comes by here
             return
-        scheme = scheme_of(path)
-        if family(scheme) != family(scheme_of(self._root)):
-            raise UnsupportedError(
-                f"a table on {scheme_of(self._root)}:// with a file on {scheme}:// can't be read in one go", path=path
-            )
-        if _server(path) != _server(self._root):
-            raise UnsupportedError(
-                f"a table on {_server(self._root)!r} with a file on {_server(path)!r} can't be read in one go",
-                path=path,
-            )
+        own, other = scheme_of(self._root), scheme_of(path)
+        here, there = f"{own}://", f"{other}://"
+        if family(own) == family(other):
+            here, there = repr(_server(self._root)), repr(_server(path))
+            if here == there:
+                return
+        raise UnsupportedError(
+            f"a table on {here} with a file on {there} is not supported",
+            path=path,
+            hint="all files of a table must be in one store",
+        )
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self.read_ranges(path, [(offset, length)])[0]

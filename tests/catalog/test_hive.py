@@ -496,7 +496,7 @@ def test_settings_of_hive_site(options: dict[str, str], tmp_path: Path, monkeypa
     monkeypatch.setenv("HIVE_CONF_DIR", str(site))
     assert Catalog.open({"metastore": "hive", "warehouse": str(tmp_path / "o")}).warehouse == str(tmp_path / "o")
     (site / "hive-site.xml").write_text("<configuration>")
-    with pytest.raises(OptionError, match="no configuration of Hadoop"):
+    with pytest.raises(OptionError, match="not a configuration of Hadoop"):
         Catalog.open({"metastore": "hive"})
     with pytest.raises(OptionError, match="without hive-site"):
         Catalog.open({"metastore": "hive", "hive-conf-dir": str(tmp_path)})
@@ -514,7 +514,7 @@ def test_settings_of_hive_site(options: dict[str, str], tmp_path: Path, monkeypa
         ({"metastore.client.class": "com.amazonaws.X"}, UnsupportedError, "is a class of Java"),
         ({"lock.type": "zookeeper"}, UnsupportedError, "lock.type=zookeeper"),
         ({"table.type": "some"}, OptionError, "managed or external"),
-        ({"hive.metastore.client.socket.timeout": "soon"}, OptionError, "not a time"),
+        ({"hive.metastore.client.socket.timeout": "soon"}, OptionError, "must be a duration"),
         ({"warehous": "x"}, OptionError, "warehouse"),
         ({"jdbc.user": "x"}, OptionError, "jdbc.user"),
     ],
@@ -553,5 +553,5 @@ def test_types_of_hive(hive: str, paimon: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "uniontype<int>", "array<int", "struct<a>", "int(3)", "array<" * 60, "map<int>"])
 def test_types_that_paimon_lacks(text: str) -> None:
-    with pytest.raises(UnsupportedError, match="has no like in Paimon"):
+    with pytest.raises(UnsupportedError, match="has no counterpart in Paimon"):
         paimon_type(text)

@@ -110,5 +110,5 @@ def test_what_is_missing(metastore: Any, options: dict[str, str], tmp_path: Path
             pp.Catalog.open({**options, "hive.metastore.truststore.path": ""}).databases()
         with pytest.raises(StorageError, match=r"certificate is not valid for '127\.0\.0\.2'"):
             pp.Catalog.open({**options, "uri": options["uri"].replace("localhost", "127.0.0.2")}).databases()
-        with pytest.raises(OptionError, match=r"is no PEM file.*keytool"):
+        with pytest.raises(OptionError, match=r"must be a PEM file.*keytool"):
             pp.Catalog.open({**options, "hive.metastore.truststore.path": f"{home}/server.p12"}).databases()

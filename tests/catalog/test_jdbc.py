@@ -104,7 +104,7 @@ def test_a_lock_with_a_value_of_another_type(catalog: Catalog, tmp_path: Path, s
     table = locking(tmp_path, "1 s").table("shop.t")
     insert = "INSERT INTO paimon_distributed_locks VALUES ('jdbc.shop.t', '2999-01-01 00:00:00', ?)"
     sql(tmp_path, insert, seconds)
-    with pytest.raises(StorageError, match=r"jdbc\.shop\.t is held for no number of seconds.*remove its row"):
+    with pytest.raises(StorageError, match=r"jdbc\.shop\.t has no whole number of seconds.*remove its row"):
         table.append(rows(1))
     assert ids_of(table) == []
 

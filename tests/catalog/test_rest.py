@@ -409,7 +409,7 @@ def test_pages_without_an_end(catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         RestClient, "get", lambda *_: {"databases": [f"d{next(numbers)}"], "nextPageToken": f"p{next(numbers)}"}
     )
-    with pytest.raises(StorageError, match="have no end"):
+    with pytest.raises(StorageError, match="does not end"):
         catalog.databases()
 
 

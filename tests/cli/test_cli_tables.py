@@ -126,7 +126,7 @@ def test_tables_and_databases(warehouse: str, capsys: pytest.CaptureFixture[str]
     refused = _run(capsys, "drop-database", warehouse, "old", "--yes", status=1)
     assert "is not empty: it has 2 tables — --cascade drops them too" in refused
     asked = _run(capsys, "drop-database", warehouse, "old", "--cascade", status=1)
-    assert "nobody can be asked: drop the database old with 2 tables? — add --yes" in asked
+    assert "no terminal to ask for confirmation: drop the database old with 2 tables? — add --yes" in asked
     _run(capsys, "drop-database", warehouse, "old", "--cascade", "--yes")
     assert pp.Catalog(warehouse).databases() == ["default", "shop"]
 

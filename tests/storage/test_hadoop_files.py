@@ -50,10 +50,10 @@ _BOMB = '<!DOCTYPE configuration [<!ENTITY a "hush">]>'
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda p: _site(p, _property("a", "&a;"), _BOMB), "no configuration of Hadoop"),
-        (lambda p: _site(p, _property("a", "hush"), _BOMB, "utf-16"), "no configuration of Hadoop"),
-        (lambda p: _site(p, _property("a", "&hush;")), "no configuration of Hadoop"),
-        (lambda p: p.write_text("<configuration>hush"), "no configuration of Hadoop"),
+        (lambda p: _site(p, _property("a", "&a;"), _BOMB), "not a configuration of Hadoop"),
+        (lambda p: _site(p, _property("a", "hush"), _BOMB, "utf-16"), "not a configuration of Hadoop"),
+        (lambda p: _site(p, _property("a", "&hush;")), "not a configuration of Hadoop"),
+        (lambda p: p.write_text("<configuration>hush"), "not a configuration of Hadoop"),
         (lambda p: _site(p, "hush" + " " * LARGEST), "larger than 8 MiB"),
         (lambda p: _site(p, '<xi:include href="site.xml"/>' * 2), "more than 100 files"),
         (lambda p: p.mkdir(), "can't be read"),

@@ -94,7 +94,7 @@ def test_hadoop_that_is_not_there_is_one_clear_line(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UnsupportedError) as caught:
         LibhdfsFileIO("hdfs://name:8020/wh").exists("hdfs://name:8020/wh/t")
     assert str(caught.value) == (
-        "tables on HDFS need hdfs-native, or Hadoop, of which libjvm is not found on this machine — at "
+        "tables on HDFS need the package hdfs-native, or Hadoop, of which this machine has no libjvm — at "
         "hdfs://name:8020/wh — pip install 'paimon-pyds[hdfs]'; for Hadoop set JAVA_HOME, HADOOP_HOME, and CLASSPATH "
         "to what `hadoop classpath --glob` prints"
     )
@@ -115,11 +115,11 @@ def test_options_and_their_secrecy() -> None:
 
 def test_files_of_another_store() -> None:
     azure = ObjectStoreFileIO("abfss://c@acc.dfs.core.windows.net/t")
-    with pytest.raises(UnsupportedError, match="in one go"):
+    with pytest.raises(UnsupportedError, match="in one store"):
         azure.read_bytes("s3://b/f")
-    with pytest.raises(UnsupportedError, match=r"'other\.dfs\.core\.windows\.net' can't be read in one go"):
+    with pytest.raises(UnsupportedError, match=r"with a file on 'other\.dfs\.core\.windows\.net' is not supported"):
         azure.read_bytes("abfss://c@other.dfs.core.windows.net/f")
-    with pytest.raises(UnsupportedError, match="'name:9000' can't be read in one go"):
+    with pytest.raises(UnsupportedError, match="with a file on 'name:9000' is not supported"):
         LibhdfsFileIO("hdfs://name:8020/t").read_bytes("hdfs://name:9000/f")
 
 

@@ -160,7 +160,7 @@ def test_every_kind_of_index_gives_true_scores(tmp_path: Path, kind: str) -> Non
     assert all(row[SCORE] == np.float32(similar(row["v"], vectors[77].tolist(), "l2")) for row in found)
     best = table.scan().search(column="v", vector=vectors[77].tolist(), k=10, exact=True)["id"].to_pylist()
     assert len({row["id"] for row in found} & set(best)) >= 7
-    assert table.index.drop_global("v", type=kind).dropped == 1
+    assert table.index.drop_global("v", kind=kind).dropped == 1
 
 
 def test_tables_without_row_ids_are_searched_by_all_rows(tmp_path: Path) -> None:

@@ -78,7 +78,10 @@ def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
         (lambda t: t.overwrite({"id": [1]}, 5), "partition takes a dictionary, not 5 (int)"),
         (lambda t: t.overwrite({"id": [1]}, []), "partition takes a dictionary, not [] (list)"),
         (lambda t: t.maintenance.mark_partitions_done(5), "partitions takes a list, not 5 (int)"),
-        (lambda t: pp.Catalog({"warehouse": "/nowhere"}), "warehouse takes a path, and Catalog.open(options) options"),
+        (
+            lambda t: pp.Catalog({"warehouse": "/nowhere"}),
+            "Catalog(warehouse) takes a path; Catalog.open takes options",
+        ),
         (lambda t: pp.Catalog(5), "warehouse takes a path, not 5 (int)"),
         (lambda t: t.alter(["a"]), "set_options takes a dictionary, not ['a'] (list)"),
         (lambda t: t.alter(unset_options=5), "unset_options takes a list of names, not 5 (int)"),

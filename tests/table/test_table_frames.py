@@ -399,9 +399,10 @@ def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypat
         ArgumentTypeError, match=r"a connection of DuckDB, not 'x.db' \(str\) — such as duckdb.connect\("
     ):
         table.to_duckdb("x.db")
-    for name in ("duckdb", "pandas", "polars", "torch"):
+    for name in ("duckdb", "pandas", "polars", "torch", "daft", "ray"):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(UnsupportedError, match=f"{name} is not installed — pip install {name}"):
+        wanted = r"'ray\[data\]'" if name == "ray" else name
+        with pytest.raises(UnsupportedError, match=f"{name} is not installed — pip install {wanted}"):
             getattr(table.scan(), f"to_{name}")()
 
 

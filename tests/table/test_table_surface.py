@@ -58,6 +58,11 @@ def test_the_package_has_at_most_17_names() -> None:
     assert set(pp.__all__) <= set(dir(pp))
 
 
+def test_each_name_that_the_package_lists_is_there() -> None:
+    pytest.importorskip("pyspark")
+    assert all(hasattr(pp, name) for name in dir(pp))
+
+
 def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
     """Each call that takes an executor, with the same arguments in the same order, and each of them explained."""
     spark = pytest.importorskip("paimon_pyds.spark")

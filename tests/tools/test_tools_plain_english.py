@@ -10,7 +10,7 @@ import pytest
 
 _ROOT = Path(__file__).parents[2]
 _TOOL = _ROOT / "tools" / "plain_english.py"
-MOST = 13
+MOST = 10
 """It may only fall: new sentences use the glossary's words."""
 
 

@@ -34,10 +34,6 @@ _MODES = (
 _W = Scope.WRITE
 _PER_FILE = "the first rows of each file say which parts it has as columns; all readers take any"
 KEYS_STAY = "each key has the same column in all rows of a file"
-_NO_ROWS = (
-    "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
-    "maintenance.remove_orphan_files and maintenance.verify work here"
-)
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"
 _NO_COMPACT = "writes of append tables are not followed by a compaction, and all others wait for theirs"

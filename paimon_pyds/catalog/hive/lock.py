@@ -103,7 +103,11 @@ class MetastoreLock:
                 answer = self._asked("check_lock", hive.CheckLockRequest(lockid=lock_id))
             if answer.state != hive.LockState.ACQUIRED:
                 state = hive.LockState._VALUES_TO_NAMES.get(answer.state, answer.state)
-                raise CommitError(f"the metastore does not give the lock {database}.{table}: {state}")
+                raise CommitError(
+                    f"the metastore does not give the lock {database}.{table}: its state is {state}",
+                    path=self.client.uri,
+                    hint="try again: the metastore or another program took the lock away",
+                )
         except BaseException:
             self._release(lock_id)
             raise

@@ -218,5 +218,5 @@ def seconds_of(name: str, text: str) -> float:
     match = _TIME.fullmatch(text.lower())
     units: dict[str, Any] = {"": 1, "s": 1, "sec": 1, "ms": 0.001, "msec": 0.001, "m": 60, "min": 60, "h": 3600}
     if match is None or match[2] not in units:
-        raise OptionError(f"not a time: {name}={text!r:.40}", hint="write 600s")
+        raise OptionError(f"the option {name} must be a duration, not {text!r:.40}", hint="such as 600s")
     return float(int(match[1]) * units[match[2]])

@@ -67,7 +67,7 @@ def _tls(truststore: str) -> ssl.SSLContext:
     found = _CERTIFICATES.findall(text)
     if not found:
         raise OptionError(
-            "hive.metastore.truststore.path is no PEM file, which it has to be here",
+            "hive.metastore.truststore.path must be a PEM file, and is not",
             path=truststore,
             hint="export the certificates of Java's: keytool -list -rfc -keystore FILE > FILE.pem",
         )

@@ -81,7 +81,8 @@ def hive_type(type_: DataType, *, instants: bool = True) -> str:
         case RowType():
             return f"struct<{','.join(f'{f.name}:{hive_type(f.type, instants=instants)}' for f in type_.fields)}>"
     raise UnsupportedError(
-        f"the type {type_} has no like in a Hive metastore", hint="keep the table in another catalog, or by its path"
+        f"the type {type_} has no counterpart in a Hive metastore",
+        hint="keep the table in another catalog, or by its path",
     )
 
 
@@ -99,7 +100,9 @@ def paimon_type(text: str) -> DataType:
     except (IndexError, ValueError):
         type_ = None
     if type_ is None or tokens:
-        raise UnsupportedError(f"the type {text!r:.100} of Hive has no like in Paimon", hint="read the table by Hive")
+        raise UnsupportedError(
+            f"the type {text!r:.100} of Hive has no counterpart in Paimon", hint="read the table by Hive"
+        )
     return numbered(type_, count())
 
 

@@ -43,11 +43,6 @@ class Answer(Generic[T]):
     bytes_read: int = 0
 
     @property
-    def index_only(self) -> bool:
-        """Whether no data file was read."""
-        return self.files_read == 0
-
-    @property
     def source(self) -> Literal["metadata", "index", "data"]:
         """The most costly source that was read: ``metadata``, ``index``, or ``data``."""
         return "data" if self.files_read else "index" if self.files_by_index else "metadata"

@@ -48,7 +48,7 @@ def check_compacted(target: RowTarget, predicate: Predicate, executor: Executor)
         return
     if target.options.get("write-only"):
         raise UnsupportedError(
-            "rows wait for a compaction, and a delete in a table with merge-engine=first-row has to come after it",
+            "a delete in a table with merge-engine=first-row needs all rows compacted, and some are not",
             hint="call table.compact(full=True), then delete",
         )
     from paimon_pyds.engine.compact.compact import compact_buckets
@@ -63,7 +63,8 @@ def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[Found
     Raises UnsupportedError: another writer has left deletes in files."""
     if any(candidate.file.merged for candidate in candidates.files):
         raise UnsupportedError(
-            "files hold deletes, which merge-engine=first-row does not take", hint="call table.compact(full=True) first"
+            "files of another writer have deletes, which merge-engine=first-row does not support",
+            hint="call table.compact(full=True) first",
         )
     positions = {rows.number: rows.positions for rows in found if len(rows.positions) < target.live_rows(rows.number)}
     left = [candidate for candidate in candidates.files if candidate.number in positions]

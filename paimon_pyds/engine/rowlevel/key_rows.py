@@ -86,7 +86,9 @@ def check_deletes(options: TableOptions) -> None:
     _check_kinds(options)
     engine = options.get("merge-engine")
     if options.get("ignore-delete"):
-        raise UnsupportedError("the table leaves out deletes (ignore-delete)", hint="alter the table: unset it")
+        raise UnsupportedError(
+            "the table ignores deletes (ignore-delete=true)", hint="alter the table: unset ignore-delete"
+        )
     needed = {
         "deduplicate": (),
         "partial-update": (
@@ -153,7 +155,8 @@ def _check_kinds(options: TableOptions) -> None:
     column = options.get("rowkind.field")
     if column is not None:
         raise UnsupportedError(
-            f"the kinds of rows are in column {column} (rowkind.field)", hint=f"append rows with theirs in {column}"
+            f"rows of this table say in column {column} (rowkind.field) whether they are deleted or updated",
+            hint=f"append rows with their kind in {column}",
         )
 
 

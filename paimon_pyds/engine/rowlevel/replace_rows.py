@@ -99,6 +99,6 @@ def _live(target: RowTarget, candidate: Candidate, rows: BitMap) -> FoundRows:
         raise CommitConflictError(
             f"{len(rows) - len(left)} of the rows named in {file.path.rpartition('/')[2]} are gone by now",
             path=target.store.root,
-            hint="deleted, or updated and then elsewhere: read __paimon_file_path and __paimon_row_index again",
+            hint="other commits deleted or moved them: read __paimon_file_path and __paimon_row_index again",
         )
     return FoundRows(candidate.number, BitMap(left))

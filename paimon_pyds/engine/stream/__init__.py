@@ -29,6 +29,5 @@ from paimon_pyds.engine.stream.changes import ChangeStream
 from paimon_pyds.engine.stream.limits import NO_LIMITS, Limits
 from paimon_pyds.engine.stream.position import StreamPosition
 from paimon_pyds.engine.stream.read import ChangeSplit, place_of
-from paimon_pyds.engine.stream.start import resolve_start
 
-__all__ = ["NO_LIMITS", "ChangeSplit", "ChangeStream", "Limits", "StreamPosition", "place_of", "resolve_start"]
+__all__ = ["NO_LIMITS", "ChangeSplit", "ChangeStream", "Limits", "StreamPosition", "place_of"]

@@ -119,7 +119,7 @@ class ChangeStream:
         return self._store.root
 
     def start(self) -> StreamPosition:
-        """Where the options say that the stream starts. Raises as `start.resolve_start`."""
+        """Where the options say that the stream starts. Raises as `start.starting_position`."""
         self._begin()
         return starting_position(self._store, self._store.latest_schema(), self.options)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-from collections.abc import Mapping
 from typing import Any
 
 from paimon_pyds.base.options import Kind, parse_value
@@ -47,22 +46,15 @@ def created_anew(store: TableStore) -> SnapshotNotFoundError:
     )
 
 
-def resolve_start(store: TableStore, options: Mapping[str, Any] | None = None) -> StreamPosition:
+def starting_position(store: TableStore, schema: TableSchema, options: StreamOptions) -> StreamPosition:
     """Where a stream with these options starts. Reads metadata only, and changes nothing.
 
-    ``store``: of the branch to read. ``options``: Paimon's, such as ``scan.mode``.
+    ``store``: of the branch to read. ``schema``: the table's newest.
 
     Raises:
-        OptionError: an unknown or contradictory option.
+        OptionError: contradictory options.
         SnapshotNotFoundError, TagNotFoundError: no such start.
-        UnsupportedError: a table, or an option, of which there are no streams.
     """
-    schema = store.latest_schema()
-    return starting_position(store, schema, StreamOptions(schema, options, store.root))
-
-
-def starting_position(store: TableStore, schema: TableSchema, options: StreamOptions) -> StreamPosition:
-    """The same with options that are checked. ``schema``: the table's newest."""
     return _Start(store, schema, options).position()
 
 

@@ -44,7 +44,7 @@ def clustering_order(context: WriteContext) -> SortSpec | None:
     if strategy == "auto":
         strategy = "order" if len(names) == 1 else CURVES[len(names) >= _FEW_COLUMNS]
     if strategy not in STRATEGIES:
-        raise OptionError(f"clustering.strategy={strategy}", hint=f"it is auto, {', '.join(STRATEGIES)}")
+        raise OptionError(f"clustering.strategy can't be {strategy!r:.40}", hint=f"it is auto, {', '.join(STRATEGIES)}")
     inside = [name for name in names if name not in context.schema.partition_keys]  # the others are constants
     return order_of(context, inside, strategy, COLUMNS) if inside else None
 

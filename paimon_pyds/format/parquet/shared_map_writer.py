@@ -46,12 +46,12 @@ def shared_columns(fields: Sequence[DataField], options: Mapping[str, str]) -> d
     for each in fields:
         layout = str(typed.get(f"fields.{each.name}.{LAYOUT}") or "default").lower()
         if layout not in ("default", SHARED):
-            raise OptionError(f"fields.{each.name}.{LAYOUT}={layout}", hint=f"it is default or {SHARED}")
+            raise OptionError(f"fields.{each.name}.{LAYOUT} can't be {layout!r:.40}", hint=f"default or {SHARED}")
         if layout != SHARED or not isinstance(each.type, MapType):
             continue
         most = typed.get(f"fields.{each.name}.map.shared-shredding.max-columns")
         if most is not None and most < 1:
-            raise OptionError(f"fields.{each.name}.map.shared-shredding.max-columns={most}", hint="it is 1 or more")
+            raise OptionError(f"fields.{each.name}.map.shared-shredding.max-columns must be at least 1, not {most}")
         if each.type.key.kind is Kind.VARCHAR and not has_kind(each.type.value, Kind.VARIANT):
             found[each.name] = 256 if most is None else int(most)
     return found

@@ -67,7 +67,7 @@ def test_each_command_has_it_and_says_so_in_its_help() -> None:
         assert str(options[name]["--dry-run"].help).endswith(", and change nothing")
     assert {name for name, known in options.items() if "--yes" in known} == set(ASKING)
     for name in ASKING:
-        assert options[name]["--yes"].help == "don't ask; needed where nobody can be asked"
+        assert options[name]["--yes"].help == "do it without a confirmation; needed where there is no terminal"
 
 
 class _Terminal(io.StringIO):
@@ -117,7 +117,7 @@ def test_what_removes_asks_first(
 
     for nobody in (None, io.StringIO("y\n")):
         status, error = run(nobody)
-        assert status == 1 and "nobody can be asked: " in error and "add --yes" in error
+        assert status == 1 and "no terminal to ask for confirmation: " in error and "add --yes" in error
         assert ("--dry-run, which only shows what would go" in error) == (command in COMMANDS)
     for answer in ("", "n\n", "no\n", "\n"):
         status, error = run(_Terminal(answer))

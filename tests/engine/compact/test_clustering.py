@@ -197,8 +197,8 @@ def test_idle_partitions_are_clustered_fully_beside_those_of_a_call(tmp_path: Pa
     [
         ({"clustering.columns": ""}, {}, OptionError, r"incremental=true needs clustering\.columns"),
         ({"clustering.columns": "tags"}, {}, OptionError, "'tags', a column of type ARRAY"),
-        ({"clustering.strategy": "peano"}, {}, OptionError, r"clustering\.strategy=peano"),
-        ({"sink.clustering.strategy": "peano"}, {}, OptionError, r"clustering\.strategy=peano"),
+        ({"clustering.strategy": "peano"}, {}, OptionError, "clustering.strategy can.t be .peano"),
+        ({"sink.clustering.strategy": "peano"}, {}, OptionError, "clustering.strategy can.t be .peano"),
         ({}, {"order_by": "id"}, UnsupportedError, r"ordered by its clustering\.columns"),
         ({}, {"options": {"clustering.columns": "nothing"}}, SchemaError, "no column 'nothing'"),
         (

@@ -92,7 +92,7 @@ def test_what_waits_for_a_compaction_has_to_come_first(tmp_path: Path) -> None:
     table.append(_data({0: 0, 1: 1}))
     table.compact(full=True)
     table.append(_data({0: 50, 2: 60, 3: 7}))
-    with pytest.raises(UnsupportedError, match=r"rows wait for a compaction.*table\.compact\(full=True\)"):
+    with pytest.raises(UnsupportedError, match=r"needs all rows compacted.*table\.compact\(full=True\)"):
         table.delete("id = 0")
     assert table.delete("id = 100").rows_deleted == 0  # no waiting file may hold it
     table.compact(full=True)

@@ -10,14 +10,22 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.engine.stream import StreamPosition, resolve_start
+from paimon_pyds.engine.stream import StreamPosition
+from paimon_pyds.engine.stream.options import StreamOptions
+from paimon_pyds.engine.stream.start import starting_position
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError
 from support.copies import copied
 from support.streams import read_all, stream_of
 
 
 def _start(table: pp.Table, **options: Any) -> StreamPosition:
-    return resolve_start(table._store, {key.replace("__", ".").replace("_", "-"): v for key, v in options.items()})
+    return _start_by(table, {key.replace("__", ".").replace("_", "-"): v for key, v in options.items()})
+
+
+def _start_by(table: pp.Table, options: dict[str, Any]) -> StreamPosition:
+    store = table._store
+    schema = store.latest_schema()
+    return starting_position(store, schema, StreamOptions(schema, options, store.root))
 
 
 @copied("t")
@@ -170,7 +178,7 @@ def test_stored_options_say_where_streams_start(table: pp.Table) -> None:
 )  # fmt: skip
 def test_other_starts_are_refused(table: pp.Table, options: dict[str, str], match: str) -> None:
     with pytest.raises((OptionError, NotImplementedError), match=match):
-        resolve_start(table._store, options)
+        _start_by(table, options)
 
 
 def test_consumers_go_on(table: pp.Table) -> None:

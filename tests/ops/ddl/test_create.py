@@ -251,7 +251,7 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (SchemaError, "partition column v can't be of type", {"fields": _fields(a="INT", v="VARIANT"), "partition": ["v"]}),
     (
         UnsupportedError,
-        "column v: avro files hold no VARIANT",
+        "column v: neither this package nor Java Paimon writes VARIANT into avro files",
         {"fields": _fields(v="VARIANT"), "options": {"file.format": "avro"}},
     ),
     (UnsupportedError, "column v of type BLOB", {"fields": _fields(v={"type": "ARRAY", "element": "BLOB"})}),
