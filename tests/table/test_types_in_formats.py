@@ -23,7 +23,7 @@ VALUES: dict[str, list[Any]] = {
     "BLOB": [b"", None, b"blob"],
     "ARRAY<BLOB>": [[b"", None, b"x"], None, []],
     "MAP<INT, BLOB>": [[(1, b"x"), (2, None)], None, []],
-    "TIMESTAMP(9)": [-1, None, 10**18 + 123_456_789],
+    "TIMESTAMP(9)": [-1_500_000_001, None, 10**18 + 123_456_789],
 }
 
 
