@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import empty_table
 from paimon_pyds.base.cache import cached_property, collection_paused
-from paimon_pyds.base.frames import RowStream, library
 from paimon_pyds.base.options import (
     Kind,
     TableOptions,
@@ -28,6 +27,7 @@ from paimon_pyds.base.options import (
 from paimon_pyds.base.options.option import integer, mapping, text, texts
 from paimon_pyds.base.options.times import zone_given
 from paimon_pyds.base.progress import followed, shown
+from paimon_pyds.base.row_stream import RowStream, library
 from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, arrow_schema, fields_named
 from paimon_pyds.base.zones import default_zone

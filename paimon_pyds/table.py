@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from paimon_pyds.base.frames import RowStream, row_count, rows_of
 from paimon_pyds.base.options.option import (
     columns,
     mapping,
@@ -22,6 +21,7 @@ from paimon_pyds.base.options.option import (
     with_settings,
 )
 from paimon_pyds.base.progress import shown
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.base.secrets import RedactedDict
 from paimon_pyds.base.text import one_line
 from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema
@@ -1029,6 +1029,8 @@ def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], pa.Table | It
         return tuple(parse_column(name, text, ids) for name, text in schema.items()), None
     if schema is None or any(isinstance(part, DataField | str) for part in parts):
         return columns("schema", schema), None
+    from paimon_pyds.base.frames import row_count, rows_of
+
     try:
         found, rows = rows_of(schema)
     except SchemaError as error:

@@ -34,7 +34,7 @@ PLAIN_PYTHON = {
     "Maintenance: table.maintenance": "paimon_pyds.namespaces.maintenance.Maintenance",
     "System tables: table.system": "paimon_pyds.namespaces.system.System",
     "Scan": "paimon_pyds.scan.Scan",
-    "Scans as frames and streams": "paimon_pyds.base.frames.RowStream",
+    "Scans as frames and streams": "paimon_pyds.base.row_stream.RowStream",
     "Catalog": "paimon_pyds.Catalog",
     "System tables: catalog.system": "paimon_pyds.catalog.system.CatalogSystem",
     "Explanation": "paimon_pyds.ops.explain.explain.Explanation",

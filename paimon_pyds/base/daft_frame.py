@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.base.arrow_conditions import COMPARABLE, as_condition
-from paimon_pyds.base.frames import library
 from paimon_pyds.base.lazy_polars import comparable, narrowed
+from paimon_pyds.base.row_stream import library
 
 
 def frame(scan: Any, tasks: Callable[[Any], Sequence[Any]]) -> Any:

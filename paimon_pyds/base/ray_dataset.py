@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import empty_table
-from paimon_pyds.base.frames import library
+from paimon_pyds.base.row_stream import library
 
 
 def dataset(tasks: Sequence[Any], schema: pa.Schema) -> Any:

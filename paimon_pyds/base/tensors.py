@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import one_batch, pc, to_numpy
-from paimon_pyds.base.frames import RowStream, library
 from paimon_pyds.base.options.option import integer
+from paimon_pyds.base.row_stream import RowStream, library
 from paimon_pyds.errors import OptionError, UnsupportedError
 
 if TYPE_CHECKING:

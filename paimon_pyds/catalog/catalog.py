@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paimon_pyds.base.frames import public_names
 from paimon_pyds.base.options.option import Kind, mapping, parse_value, path_like
+from paimon_pyds.base.row_stream import public_names
 from paimon_pyds.base.secrets import RedactedDict, counted, redact
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import (

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.base.frames import library
+from paimon_pyds.base.row_stream import library
 from paimon_pyds.catalog.identifier import SYSTEM_DATABASE, parse_identifier, quoted_name
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.scan import Scan
@@ -15,7 +15,7 @@ from paimon_pyds.scan import Scan
 if TYPE_CHECKING:
     import duckdb
 
-    from paimon_pyds.base.frames import RowStream
+    from paimon_pyds.base.row_stream import RowStream
     from paimon_pyds.catalog.catalog import Catalog
 
 _OLDEST = (1, 5)

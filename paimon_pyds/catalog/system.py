@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.base.frames import public_names
+from paimon_pyds.base.row_stream import public_names
 from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, SYSTEM_DATABASE, Identifier, parse_identifier
 from paimon_pyds.errors import OptionError
 from paimon_pyds.sql.predicate.argument import one_condition
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from paimon_pyds.base.frames import RowStream
+    from paimon_pyds.base.row_stream import RowStream
     from paimon_pyds.catalog.catalog import Catalog
     from paimon_pyds.metadata.store import TableStore
     from paimon_pyds.typing import Filter, SystemArguments

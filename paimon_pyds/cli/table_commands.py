@@ -271,7 +271,7 @@ def iceberg(at: Target) -> None:
 )
 def sql(at: Target, query: str, warehouse: str | None, explain: bool) -> None:
     """Print the result of a query of DuckDB over the tables of a warehouse."""
-    from paimon_pyds.base.frames import library
+    from paimon_pyds.base.row_stream import library
     from paimon_pyds.catalog.duckdb_query import explained
     from paimon_pyds.catalog.duckdb_query import query as run
 

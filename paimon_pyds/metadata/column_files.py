@@ -17,11 +17,9 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.manifest import APART, is_blob_file
+from paimon_pyds.metadata.manifest import ANCHOR, APART, ROW_GROUP, SHARED, SUPPLIED, is_blob_file
 from paimon_pyds.metadata.split import FileBounds, PlannedFile
 
-ROW_GROUP, ANCHOR, SUPPLIED, SHARED = "row_group", "anchor", "supplied_columns", "shared_columns"
-"""Columns of manifest entries that `with_row_groups` adds."""
 _MOST_ROWS = 1 << 61
 """Row ids of a table at most: sums of them must stay below 2^63."""
 

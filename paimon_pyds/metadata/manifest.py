@@ -287,6 +287,10 @@ COLUMN_GROUPS = (PLACE_COLUMNS, tuple(name for name in ENTRY_SCHEMA.names if nam
 """The groups of columns in which decoded entries are cached."""
 IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 """The columns that identify a file: the same file with another embedded index is another one."""
+ROW_GROUP, ANCHOR, SUPPLIED, SHARED = "row_group", "anchor", "supplied_columns", "shared_columns"
+"""Columns that `column_files.with_row_groups` adds to entries."""
+MERGED, SECTION, OLDER = "merged", "section", "older"
+"""Columns that planning adds to entries of a table with a primary key: see `keys.merge.files_to_merge`."""
 RUN_COLUMNS = (
     "partition", "bucket", "total_buckets", "file_name", "file_size", "level", "min_sequence_number",
     "max_sequence_number", "row_count", "delete_row_count", "creation_time",

@@ -12,7 +12,6 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Flags, array, is_true
 from paimon_pyds.base.row import decode_row, decode_rows
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, positions_named
-from paimon_pyds.base.types.java_text import partition_text
 from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.sql.predicate.exact import matches
@@ -43,6 +42,8 @@ def partition_texts(fields: Sequence[DataField], partition: bytes, options: Mapp
     """Each partition column's value as text, in the form of directory names; None for NULL."""
     legacy = options.get("partition.legacy-name", "true").strip().lower() != "false"
     values = decode_row(partition, [f.type for f in fields])
+    from paimon_pyds.base.types.java_text import partition_text
+
     return {
         f.name: None if v is None else partition_text(v, f.type, legacy=legacy)
         for f, v in zip(fields, values, strict=True)

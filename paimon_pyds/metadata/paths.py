@@ -25,7 +25,6 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row import decode_rows
 from paimon_pyds.base.secrets import RedactedDict
 from paimon_pyds.base.types import DataField, scalar_to_internal
-from paimon_pyds.base.types.java_text import partition_text
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
 from paimon_pyds.storage import normalise_location, scheme_of
 
@@ -82,6 +81,8 @@ def partition_names(fields: Sequence[DataField], values: Sequence[Any], options:
     legacy = options.get("partition.legacy-name", "true").strip().lower() != "false"
     default = options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     names = {}
+    from paimon_pyds.base.types.java_text import partition_text
+
     for column, value in zip(fields, values, strict=True):
         text = "" if value is None else partition_text(value, column.type, legacy=legacy)
         names[column.name] = default if all(c in _JAVA_WHITESPACE for c in text) else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_pyds.base.frames import public_names
+from paimon_pyds.base.row_stream import public_names
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.frames import RowStream
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.namespaces.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -111,6 +111,6 @@ class System(Namespace):
 
     def describe_options(self) -> pa.Table:
         """Every option with its value, default, and whether it is honoured, ignorable or refused."""
-        from paimon_pyds.base.options import describe_options
+        from paimon_pyds.base.options.describe import describe_options
 
         return describe_options(self._table.schema)

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_pyds.base.options import check_appendable, check_writable, restore_case
+from paimon_pyds.base.options import check_appendable, check_writable
+from paimon_pyds.base.options.describe import restore_case
 from paimon_pyds.base.types import DataField, arrow_schema, positions_named
 from paimon_pyds.base.types.nested import MissingMemberError, with_members
 from paimon_pyds.engine.commit.earlier_commits import check_same_table

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -500,6 +499,8 @@ def open_file_io(
         from paimon_pyds.storage.local import LocalFileIO
 
         return LocalFileIO(), path
+    from importlib.util import find_spec  # local tables don't need it
+
     if scheme in _HADOOP_SCHEMES:
         if find_spec("hdfs_native") is None:
             from paimon_pyds.storage.libhdfs import LibhdfsFileIO

@@ -11,7 +11,7 @@ from typing import Any
 
 import paimon_pyds
 from paimon_pyds import Catalog, Table, spark
-from paimon_pyds.base.frames import RowStream
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.scan import Scan
 from support.surface import NAMESPACES, calls_of, catalog_calls, namespace, spark_calls, table_calls
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from paimon_pyds.base.options.describe import describe_options, restore_case
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
 from paimon_pyds.base.options.table_options import (
     BLOB_OPTIONS,
@@ -32,7 +31,7 @@ __all__ = [
     "DIRECTORY_OPTIONS", "IMMUTABLE_OPTIONS", "OPTIONS", "Kind", "Option", "Scope", "Status", "TableOptions",
     "BLOB_OPTIONS", "blob_is_written", "blob_options", "check_appendable", "check_branch", "check_known",
     "check_no_secrets", "check_readable", "check_shape", "check_whole_rows", "check_without_key", "check_writable",
-    "describe_options", "holds_descriptors", "holds_views", "is_apart_blob", "option_of", "parse_duration_ms",
-    "parse_memory", "parse_value", "restore_case",
+    "holds_descriptors", "holds_views", "is_apart_blob", "option_of", "parse_duration_ms",
+    "parse_memory", "parse_value",
     "stored_options",
 ]  # fmt: skip

@@ -33,6 +33,10 @@ _MODES = (
 )  # fmt: skip
 _W = Scope.WRITE
 _PER_FILE = "the first rows of each file say which parts it has as columns; all readers take any"
+ICEBERG_REST = "metadata.iceberg.rest."
+"""What options of the client of an Iceberg REST catalog begin with; its own names follow."""
+ICEBERG_PROPERTIES = "metadata.iceberg.table-properties."
+"""What options begin with that are properties of the table in such a catalog."""
 KEYS_STAY = "each key has the same column in all rows of a file"
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"

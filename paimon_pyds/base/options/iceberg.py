@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from paimon_pyds.base.options.core import ICEBERG_REST
 from paimon_pyds.base.types import DataType, Kind, walk_fields
 from paimon_pyds.errors import OptionError, UnsupportedError
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 LINEAGE_VERSION = 3
 """The first version of Iceberg's format with deletion vectors and row ids."""
 STORAGE = "metadata.iceberg.storage"
-REST = "metadata.iceberg.rest."
-"""What options of the client of an Iceberg REST catalog begin with; its own names follow."""
-PROPERTIES = "metadata.iceberg.table-properties."
-"""What options begin with that are properties of the table in such a catalog."""
 RestAuth: TypeAlias = Literal["none", "basic", "oauth2", "sigv4"]
 """How requests to such a catalog are authorised."""
 _NO_REST = ("rest.client.proxy.", "rest.client.tls.")
@@ -73,7 +70,7 @@ def rest_auth(settings: Mapping[str, str]) -> RestAuth:
     if found is None or (found == "sigv4" and has_token):
         what = f"{named} together with a token" if found else named
         raise UnsupportedError(
-            f"{REST}rest.auth.type={what:.60} is not supported", hint="none, basic, oauth2 and sigv4 are",
+            f"{ICEBERG_REST}rest.auth.type={what:.60} is not supported", hint="none, basic, oauth2 and sigv4 are",
             feature="iceberg",
         )  # fmt: skip
     return found
@@ -82,15 +79,15 @@ def rest_auth(settings: Mapping[str, str]) -> RestAuth:
 def _check_rest(options: TableOptions) -> None:
     if options.get(STORAGE) != "rest-catalog":
         return
-    settings = beginning_with(REST, options)
+    settings = beginning_with(ICEBERG_REST, options)
     if not settings.get("uri"):
-        raise OptionError(f"{STORAGE}=rest-catalog needs {REST}uri", hint="it is the address of the catalog")
+        raise OptionError(f"{STORAGE}=rest-catalog needs {ICEBERG_REST}uri", hint="it is the address of the catalog")
     if rest_auth(settings) == "sigv4" and find_spec("boto3") is None:
         raise OptionError("signatures of AWS need boto3", hint="pip install 'paimon-pyds[aws]'")
     for name in settings:
         if name.startswith(_NO_REST):
             raise UnsupportedError(
-                f"{REST}{name} is not supported", hint="set HTTPS_PROXY or SSL_CERT_FILE in the environment",
+                f"{ICEBERG_REST}{name} is not supported", hint="set HTTPS_PROXY or SSL_CERT_FILE in the environment",
                 feature="iceberg",
             )  # fmt: skip
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from paimon_pyds.base.features import feature_of_option
-from paimon_pyds.base.options.core import CORE_OPTIONS, KEYS_STAY
+from paimon_pyds.base.options.core import CORE_OPTIONS, ICEBERG_PROPERTIES, ICEBERG_REST, KEYS_STAY
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
-from paimon_pyds.base.options.iceberg import PROPERTIES, REST, check_publishable
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.base.secrets import RedactedDict, holds_secret, names_secret
 from paimon_pyds.base.types import ArrayType, DataField, MapType
@@ -83,8 +82,12 @@ def dynamic_option(key: str) -> Option | None:
                       doc=f"{match[3]} of the {match[1]} index on {match[2]}", status=Status.HONOURED)  # fmt: skip
     if match := _KEY_INDEX.fullmatch(key):
         return key_index(match[1], f"columns with a {match[1]} index")
-    if key.startswith((REST, PROPERTIES)):
-        doc = "setting of the client of an Iceberg REST catalog" if key.startswith(REST) else "property of its table"
+    if key.startswith((ICEBERG_REST, ICEBERG_PROPERTIES)):
+        doc = (
+            "setting of the client of an Iceberg REST catalog"
+            if key.startswith(ICEBERG_REST)
+            else "property of its table"
+        )
         return Option(key=key, kind=Kind.STRING, default=None, doc=doc, status=Status.HONOURED)
     if key.startswith(("commit.callback.", "tag.callback.")):
         return Option(key=key, kind=Kind.STRING, default=None, doc="parameter of a Java class", status=Status.IGNORABLE,
@@ -279,6 +282,8 @@ def check_writable(
             hint="its own engine fills it",
             feature="format-tables" if kind == "format-table" else "object-tables",
         )
+    from paimon_pyds.base.options.iceberg import check_publishable
+
     check_publishable(schema, typed)
     zoned = zoned_partitions(schema)
     if zoned:
@@ -468,5 +473,5 @@ def check_no_secrets(options: Mapping[str, str]) -> None:
             what = "is a secret" if names_secret(key) else "holds a secret"
             raise OptionError(
                 f"option {key} {what}, and every reader of a table can read its options",
-                hint="give it to each write, options={…}" if key.startswith(REST) else _STORAGE,
+                hint="give it to each write, options={…}" if key.startswith(ICEBERG_REST) else _STORAGE,
             )

@@ -11,10 +11,26 @@ format: the rows in manifests that Java Paimon 1.4 writes, and its ``BinaryRow``
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from paimon_pyds.base.row.decode import DecodedColumn, arities, columns_of, decode_column, decode_row, decode_rows
-from paimon_pyds.base.row.encode import EMPTY_ROW, encode_row, encode_rows, hash_row, hash_rows
+
+if TYPE_CHECKING:
+    from paimon_pyds.base.row.encode import EMPTY_ROW, encode_row, encode_rows, hash_row, hash_rows
 
 __all__ = [
     "EMPTY_ROW", "DecodedColumn", "arities", "columns_of", "decode_column", "decode_row", "decode_rows", "encode_row",
     "encode_rows", "hash_row", "hash_rows",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # checkers see the names above
+
+    def __getattr__(name: str) -> Any:
+        """What encodes is loaded at its first use: readers have none."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from paimon_pyds.base.row import encode
+
+        globals()[name] = found = getattr(encode, name)
+        return found

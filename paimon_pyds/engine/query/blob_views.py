@@ -6,24 +6,24 @@ Source: Paimon documentation, multimodal-table/blob; Java: class BlobViewLookup.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array
 from paimon_pyds.base.options import TableOptions, holds_views
 from paimon_pyds.base.types import Kind
-from paimon_pyds.engine.read import read_splits
-from paimon_pyds.engine.scan.plan import plan_scan
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.errors import CorruptFileError, UnknownColumnError, UnsupportedError
-from paimon_pyds.format.blob.references import BlobView, decode_descriptor, decode_view
-from paimon_pyds.keys.merge.key_set import one_of
 from paimon_pyds.metadata.paths import MAIN_BRANCH, file_paths, named_file
 from paimon_pyds.metadata.row_ids import ROW_ID
 from paimon_pyds.metadata.split import METADATA_FIELDS, FilePlace
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import FileIO, check_range
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.blob.references import BlobView
 
 
 def places(io: FileIO, root: str, views: Sequence[bytes]) -> dict[bytes, FilePlace | None]:
@@ -40,6 +40,8 @@ def places(io: FileIO, root: str, views: Sequence[bytes]) -> dict[bytes, FilePla
         UnsupportedError: the other table can't be found, or its column has views itself.
         StorageError: it can't be read.
     """
+    from paimon_pyds.format.blob.references import BlobView, decode_view
+
     decoded = {view: decode_view(view) for view in set(views)}
     of_column: dict[tuple[str, int], list[int]] = {}
     for view in decoded.values():
@@ -80,10 +82,17 @@ def _places_of(store: TableStore, field_id: int, row_ids: Sequence[int]) -> dict
         raise UnsupportedError(f"column {field.name} has views itself", path=store.root, feature="blob")
     options = TableOptions({**schema.options, "blob-as-descriptor": "true"})
     state = TableState(store.latest_snapshot(), schema)
+    from paimon_pyds.keys.merge.key_set import one_of
+
     rows = one_of(METADATA_FIELDS[ROW_ID], array(row_ids, pa.int64()))
+    from paimon_pyds.engine.scan.plan import plan_scan
+
     plan = plan_scan(store, ScanRequest(state, rows, (field,), options, metadata_columns=(ROW_ID,)))
     outside = file_paths(store, schema.options, outside=True).external_roots
     found: dict[int, FilePlace | None] = {}
+    from paimon_pyds.engine.read import read_splits
+    from paimon_pyds.format.blob.references import decode_descriptor
+
     for batch in read_splits(plan.spec, plan.files):
         for value, row_id in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             if value is None:

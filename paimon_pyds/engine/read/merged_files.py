@@ -29,7 +29,7 @@ from paimon_pyds.engine.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.changed_rows import changed_rows, updated_rows
-from paimon_pyds.keys.merge.files_to_merge import OLDER, is_clustered
+from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.filter import MergeFilter
 from paimon_pyds.keys.merge.key_set import KeySet
 from paimon_pyds.keys.merge.key_values import (
@@ -44,6 +44,7 @@ from paimon_pyds.keys.merge.key_values import (
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.keys.merge.windows import MOST_RUNS, SortedBatches, windows, windows_in_rounds
+from paimon_pyds.metadata.manifest import OLDER
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import Merging, PlannedFile, ReadSpec, result_schema

@@ -19,7 +19,6 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import ROW_INDEX, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, live_rows, planned_rows, vector_bytes
 from paimon_pyds.format.batches import no_columns
-from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values
@@ -82,6 +81,8 @@ def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] 
         return None
     if first.merged:
         assert merging is not None
+        from paimon_pyds.keys.merge.files_to_merge import is_clustered
+
         if spec.metadata_columns or is_clustered(merging.schema):
             return None
         searched = spec.use_index and merging.filter.after is not Const.TRUE

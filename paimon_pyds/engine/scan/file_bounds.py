@@ -24,10 +24,10 @@ from paimon_pyds.engine.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.index.keys import OrderCodec, order_codec
-from paimon_pyds.keys.merge.files_to_merge import MERGED
 from paimon_pyds.keys.merge.filter import merge_keys
-from paimon_pyds.metadata.column_files import ROW_GROUP, SUPPLIED, any_of_group
+from paimon_pyds.metadata.column_files import any_of_group
 from paimon_pyds.metadata.evolution.file_columns import same_type
+from paimon_pyds.metadata.manifest import MERGED, ROW_GROUP, SUPPLIED
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.split import ColumnBounds, FileBounds
 from paimon_pyds.metadata.store import TableStore

@@ -28,8 +28,7 @@ from paimon_pyds.index.global_index.reader import GLOBAL_INDEX_TYPES, may_hold, 
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.probe import BOUNDS, Probe, probe_of
 from paimon_pyds.index.roaring.codec import decode_bitmap
-from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP
-from paimon_pyds.metadata.manifest import GlobalIndex, IndexEntry
+from paimon_pyds.metadata.manifest import ANCHOR, ROW_GROUP, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.sql.predicate.among import as_leaves
 from paimon_pyds.sql.predicate.to_sql import to_sql

@@ -36,17 +36,9 @@ from paimon_pyds.engine.scan.result import BucketSkew, PruneStep, ScanPlan, Skip
 from paimon_pyds.engine.scan.steps import PARTITIONS, buckets_of, keys_of, statistics_of, steps_of
 from paimon_pyds.engine.scan.travel import Additions, Difference
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError, UnsupportedError
-from paimon_pyds.keys.merge.files_to_merge import (
-    MERGED,
-    both_states,
-    by_state,
-    is_older,
-    without_common,
-)
 from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
-from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, are_apart, joined_files, with_row_groups
-from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
+from paimon_pyds.metadata.manifest import ANCHOR, MERGED, PLACE_COLUMNS, ROW_GROUP, SUPPLIED, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader, is_much
 from paimon_pyds.metadata.row_ids import NAMES, ROW_ID_FIELDS, with_row_ids
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -283,12 +275,16 @@ class Planner:
             return self.new_rows(added, between) if self.joins else added
         entries = self.reader.live(manifests, PLACE_COLUMNS if self.settled else self.columns)
         if self.joins:
+            from paimon_pyds.metadata.column_files import with_row_groups
+
             self.grouped = with_row_groups(entries, self.schema.fields, self.fields_of)
             return self.grouped
         if between is None or between.start is None:
             return entries
         older = self.entry_filter.may_hold(self.reader.manifests(between.start))
         if self.schema.primary_keys:
+            from paimon_pyds.keys.merge.files_to_merge import both_states, without_common
+
             of_both = both_states if between.exact else without_common
             return of_both(entries, self.reader.live(older, self.columns))
         names = self.reader.live(older, ("file_name",)).column("file_name")
@@ -302,6 +298,8 @@ class Planner:
 
         Raises UnsupportedError: some of them hold new values of columns for rows that were there before.
         """
+        from paimon_pyds.metadata.column_files import are_apart, with_row_groups
+
         grouped = with_row_groups(entries, self.schema.fields, self.fields_of)
         partial = grouped.filter(grouped.column("write_cols").is_valid())
         of_whole = to_numpy(grouped.column(ROW_GROUP))[~are_apart(grouped)]
@@ -372,7 +370,11 @@ class Planner:
 
     def files(self, entries: pa.RecordBatch) -> Files:
         files: list[PlannedFile] = []
-        parts = by_state(entries) if self.schema.primary_keys else [entries]
+        parts = [entries]
+        if self.schema.primary_keys:
+            from paimon_pyds.keys.merge.files_to_merge import by_state
+
+            parts = by_state(entries)
         for part in parts:
             details = self.details(part)
             if self.settled and not any(details):
@@ -381,6 +383,8 @@ class Planner:
                     return self.limited(found)
             planned = planned_files(self.store, self.schema, part, details)
             if ROW_GROUP in part.schema.names:
+                from paimon_pyds.metadata.column_files import joined_files
+
                 planned = joined_files(planned, part, self.fields_of)
             if self.stored_filter_fields != self.filter_fields:
                 planned = with_row_ids(planned, self.fields_of)
@@ -406,8 +410,11 @@ class Planner:
         between, snapshot = self.request.between, self.request.state.snapshot
         if isinstance(between, Additions):
             snapshot = None
-        elif isinstance(between, Difference) and is_older(entries):
-            snapshot = between.start
+        elif isinstance(between, Difference):
+            from paimon_pyds.keys.merge.files_to_merge import is_older
+
+            if is_older(entries):
+                snapshot = between.start
         deletions = deletion_files(self.store, self.schema, snapshot)
         return FileDetails(deletions, self.embedded.selections, self.bounds(entries))
 

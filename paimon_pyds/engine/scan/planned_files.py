@@ -21,9 +21,8 @@ from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, Kind
 from paimon_pyds.base.types.sql_values import parse_timestamp
 from paimon_pyds.engine.scan.prune import instant_bounds
 from paimon_pyds.errors import CorruptFileError, PredicateError, UnsupportedError
-from paimon_pyds.keys.merge.files_to_merge import MERGED, OLDER, SECTION, is_clustered, snapshots_order
 from paimon_pyds.keys.merge.key_values import leading_columns, with_key_values
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, FILE_SOURCE_APPEND, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, FILE_SOURCE_APPEND, MERGED, OLDER, SECTION, IndexEntry
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.paths import (
     TablePaths,
@@ -205,7 +204,7 @@ def written_order(entries: pa.RecordBatch) -> list[int]:
 def planned_files(
     store: TableStore, schema: TableSchema, entries: pa.RecordBatch, details: FileDetails = _NO_DETAILS
 ) -> Iterator[PlannedFile]:
-    """The files of manifest entries, in order. ``entries``: manifest entries; with the column `merge.files.MERGED`,
+    """The files of manifest entries, in order. ``entries``: manifest entries; with the column `MERGED`,
     where versions of rows are merged. ``details``: what else is known of the files.
     Raises CorruptFileError, SecurityError: as `file_locations`; UnsupportedError: as `_orders`."""
     located = file_locations(store, schema, entries)
@@ -234,10 +233,13 @@ def planned_files(
         columns["instants"] = instants
     if details.bounds is not None:
         columns["bounds"] = details.bounds
+    if not schema.primary_keys:
+        return files_by_columns(columns)
+    from paimon_pyds.keys.merge.files_to_merge import is_clustered, snapshots_order
+
     if snapshots_order(schema):
         columns["ordered_by"] = _orders(entries)
-    files = files_by_columns(columns)
-    return _in_runs(files, entries, clustered=is_clustered(schema)) if schema.primary_keys else files
+    return _in_runs(files_by_columns(columns), entries, clustered=is_clustered(schema))
 
 
 def files_when_asked(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Files | None:

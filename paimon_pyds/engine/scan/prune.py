@@ -33,11 +33,10 @@ from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, 
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, STRING_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.engine.scan.result import SkippedFile
 from paimon_pyds.format import CLOCKED, TRAITS, InstantBounds, has_kind, is_legacy, traits_of
-from paimon_pyds.metadata.column_files import SUPPLIED
+from paimon_pyds.metadata.manifest import SUPPLIED
 from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.sql.predicate.among import rows_of
 from paimon_pyds.sql.predicate.prune import may_match
 from paimon_pyds.sql.predicate.tree import Among, ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
 
@@ -307,6 +306,8 @@ def _length(type_: DataType) -> int:
 
 def _rows_with_all(predicate: Predicate, fields: Sequence[DataField]) -> list[pa.Array] | None:
     """The values of these columns in the only rows of values that a matching row can have there; None without such."""
+    from paimon_pyds.sql.predicate.among import rows_of
+
     for part in conjuncts(predicate):
         if isinstance(part, Among) and not any(f.type.kind is Kind.CHAR for f in fields):
             at = {column.name: i for i, column in enumerate(part.columns) if not column.path}

@@ -16,17 +16,7 @@ from paimon_pyds.engine.scan.prune import ask_embedded, bucket_mask, left_out, s
 from paimon_pyds.engine.scan.result import SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.engine.scan.travel import Additions, Difference
 from paimon_pyds.format import traits_of
-from paimon_pyds.keys.merge.files_to_merge import (
-    MERGED,
-    all_merged,
-    changed_sections,
-    hides_level_0,
-    highest_level,
-    keep_sections,
-    not_merged,
-    with_merged,
-)
-from paimon_pyds.metadata.column_files import ANCHOR, ROW_GROUP, SUPPLIED, all_of_group
+from paimon_pyds.metadata.manifest import ANCHOR, MERGED, ROW_GROUP, SUPPLIED
 from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.metadata.row_ids import ROW_ID, may_hold_row_ids
 from paimon_pyds.sql.predicate.relaxation import partition_filter
@@ -102,6 +92,8 @@ def visible(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
     request = planner.request
     keep = (to_numpy(entries.column("bucket")) >= 0) | request.waiting  # others are of rows that have no bucket yet
     levels = to_numpy(entries.column("level"))
+    from paimon_pyds.keys.merge.files_to_merge import hides_level_0, highest_level
+
     if request.read_optimized:
         keep &= levels == highest_level(request.options)
     if request.least_level is not None:
@@ -135,6 +127,8 @@ def merged(entries: pa.RecordBatch, planner: Planner) -> pa.RecordBatch:
     """The entries of a table with a primary key, with columns that mark the files whose rows are merged with
     others'."""
     between, schema = planner.request.between, planner.schema
+    from paimon_pyds.keys.merge.files_to_merge import all_merged, changed_sections, not_merged, with_merged
+
     if isinstance(between, Additions):
         return not_merged(entries)
     if not isinstance(between, Difference):
@@ -186,6 +180,8 @@ def keys_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) -> 
 def _by_statistics(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:
     mask, detail = statistics_of(planner.request.predicate, entries, planner), ""
     if planner.schema.primary_keys:
+        from paimon_pyds.keys.merge.files_to_merge import keep_sections
+
         alone, mask = mask, keep_sections(mask, entries, planner.request.options)
         if (held := int((mask & ~alone).sum())) and planner.request.explain:
             detail = f"{held} more could go, but are merged with others"
@@ -195,7 +191,11 @@ def _by_statistics(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.Record
 def statistics_of(predicate: Predicate, entries: pa.RecordBatch, planner: Planner) -> Mask:
     """Which entries may match a predicate by their statistics."""
     keep = statistics_mask(predicate, planner.schema.fields, entries, planner.fields_of)
-    return all_of_group(keep, entries) if ROW_GROUP in entries.schema.names else keep
+    if ROW_GROUP not in entries.schema.names:
+        return keep
+    from paimon_pyds.metadata.column_files import all_of_group
+
+    return all_of_group(keep, entries)
 
 
 def _by_embedded_index(entries: pa.RecordBatch, planner: Planner) -> tuple[pa.RecordBatch, str]:

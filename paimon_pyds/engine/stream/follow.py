@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.frames import RowStream
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.base.secrets import counted
 from paimon_pyds.base.text import one_line
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS

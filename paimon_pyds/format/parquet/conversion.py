@@ -25,7 +25,6 @@ from paimon_pyds.errors import CorruptFileError, MissingColumnError, Unsupported
 from paimon_pyds.format.batches import rebuild
 from paimon_pyds.format.parquet.footer import Chunk, require
 from paimon_pyds.format.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
-from paimon_pyds.format.shared_maps import SharedKeys, is_shared, stored_keys, whole_maps
 
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20
@@ -78,6 +77,8 @@ def _whole_map(
     array: pa.StructArray, own: pa.Field, wanted: pa.Field, path: str, stored: Callable[[], bytes] | None
 ) -> pa.Array:
     """A MAP whose keys many rows share: the file has it as a ROW."""
+    from paimon_pyds.format.shared_maps import SharedKeys, is_shared, stored_keys, whole_maps
+
     if not is_shared([member.name for member in array.type]):
         return conform(array, wanted.type, wanted.name, path)
     text = b"" if stored is None or SharedKeys.are_in(own.metadata) else stored()

@@ -25,7 +25,6 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
 from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format.parquet.index_runs import index_page, indices_at
 from paimon_pyds.format.parquet.page_bodies import ZSTD, page_bodies, page_body
 from paimon_pyds.format.parquet.page_picks import (
     BYTE_ARRAY,
@@ -374,6 +373,8 @@ class ColumnPages:
         else:
             return _page_of(self._picks, b"".join(values))
         pages, picks = list[Pages](), list[PagePick]()
+        from paimon_pyds.format.parquet.index_runs import index_page
+
         for pick, (begin, head), indices in each:
             assert head is not None
             prefix, body = self._dictionary(begin, head), index_page(indices)
@@ -392,6 +393,8 @@ class ColumnPages:
             return None
         wanted, first = self._wanted, np.cumsum(self._heads.values) - self._heads.values
         page = np.searchsorted(first, wanted, "right") - 1
+        from paimon_pyds.format.parquet.index_runs import indices_at
+
         return indices_at(bodies, values, starts + self._heads.uncompressed, page, wanted - first[page])
 
     def decompressed(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:

@@ -18,7 +18,6 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.varints import LONGER, unsigned_varints, unzigzag, zigzag_decoded
 from paimon_pyds.base.varints import varint as varint_of
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format.avro.encode import varints
 from paimon_pyds.format.parquet.footer import Chunk, require
 from paimon_pyds.format.parquet.thrift import (
     BINARY,
@@ -132,6 +131,8 @@ def encode_offset_indexes(locations: Sequence[_Columns]) -> list[bytes]:
     if not locations:
         return []
     numbers = zip(_HEADS, map(np.concatenate, zip(*locations, strict=True)), strict=True)
+    from paimon_pyds.format.avro.encode import varints
+
     fields = [part for head, values in numbers for part in (scalar(bytes([head]), pa.binary()), varints(values))]
     body, bounds = join_binary(*fields, scalar(b"\0", pa.binary()))
     counts = [len(offsets) for offsets, _, _ in locations]

@@ -29,7 +29,6 @@ from paimon_pyds.format.parquet.footer import Chunk, Leaf
 from paimon_pyds.format.parquet.page_index import ColumnIndex, listed
 from paimon_pyds.format.parquet.source import ParquetSource
 from paimon_pyds.format.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
-from paimon_pyds.sql.predicate.among import by_column
 from paimon_pyds.sql.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Const, Op, Or, Predicate, make_and, tested_columns
 from paimon_pyds.sql.predicate.tree import Leaf as Condition
@@ -142,7 +141,7 @@ def _prune_pages(
 
     def rows_of(part: Predicate, among: BitMap) -> BitMap:
         """Those of some rows that a part may keep."""
-        part = by_column(part) if isinstance(part, Among) else part
+        part = _on_columns(part)
         if isinstance(part, Or) and part.ranges is not None and part.ranges.column in pages:
             return among & pages[part.ranges.column].rows_of(part)
         if (column := _column_of(part)) is not None:
@@ -163,6 +162,15 @@ def _prune_pages(
         return BitMap() if part in (Const.FALSE, Const.UNKNOWN) else among
 
     return rows_of(predicate, everything)
+
+
+def _on_columns(part: Predicate) -> Predicate:
+    """Rows that are looked for as conditions on single columns."""
+    if not isinstance(part, Among):
+        return part
+    from paimon_pyds.sql.predicate.among import by_column
+
+    return by_column(part)
 
 
 def _column_of(part: Predicate) -> ColumnRef | None:

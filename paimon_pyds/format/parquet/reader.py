@@ -44,8 +44,6 @@ from paimon_pyds.format.parquet.page_picks import (
     too_many_rows,
 )
 from paimon_pyds.format.parquet.pages import decode_picks
-from paimon_pyds.format.parquet.small_pages import has_small_pages, small_pages
-from paimon_pyds.format.parquet.sorted_column import find_values
 from paimon_pyds.format.parquet.source import ParquetSource, decoding
 from paimon_pyds.format.parquet.wide import WideFile
 from paimon_pyds.format.threads import all_of, in_order
@@ -175,6 +173,8 @@ class ParquetReader:
         (leaf, *others) = self._leaves(field.name)
         if others or not leaf.flat:
             return None
+        from paimon_pyds.format.parquet.sorted_column import find_values
+
         return find_values(self._source, leaf, field, values)
 
     def close(self) -> None:
@@ -344,6 +344,8 @@ class ParquetReader:
         at_once = min(self._batch_bytes, SMALL_PAGES_BYTES)
         compressed, sizes = sum(chunk.compressed_size for chunk in chunks), map(ColumnSize.of, chunks)
         buffer = self._buffer(compressed, len(chunks))
+        from paimon_pyds.format.parquet.small_pages import has_small_pages
+
         if has_small_pages(leaves, chunks, at_once) and not buffer:
             sizing = BatchRows(max(batch_rows, _PASS_BATCH_ROWS), rows, at_once, sizes)
             decoded = self._by_small_pages(columns, task.group, sizing)
@@ -393,6 +395,8 @@ class ParquetReader:
 
     def _by_small_pages(self, columns: _Columns, group: int, sizing: BatchRows) -> Iterator[pa.RecordBatch]:
         leaves = [leaf for (leaf,) in columns.leaves]
+        from paimon_pyds.format.parquet.small_pages import small_pages
+
         for arrays in small_pages(self._source, group, leaves, sizing, _permits(pa.cpu_count())):
             yield pa.RecordBatch.from_arrays(arrays, columns.schema.names)
 

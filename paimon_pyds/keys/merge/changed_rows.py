@@ -12,7 +12,6 @@ from paimon_pyds.base.arrays import from_numpy, is_true, to_numpy
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.keys.merge.aggregates import configured_aggregate
 from paimon_pyds.keys.merge.equal_values import equality_codes
-from paimon_pyds.keys.merge.files_to_merge import OLDER
 from paimon_pyds.keys.merge.grouped_rows import Flags, Positions
 from paimon_pyds.keys.merge.key_values import (
     DELETE,
@@ -24,6 +23,7 @@ from paimon_pyds.keys.merge.key_values import (
     without_deletes,
 )
 from paimon_pyds.keys.merge.order_codes import sorted_rows
+from paimon_pyds.metadata.manifest import OLDER
 from paimon_pyds.metadata.schema import TableSchema
 
 _OF_SETS = frozenset({"collect", "nested_update", "nested_partial_update"})

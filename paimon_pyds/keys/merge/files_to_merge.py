@@ -20,16 +20,10 @@ from paimon_pyds.base.options.option import comma_separated
 from paimon_pyds.base.row import columns_of
 from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.metadata.manifest import file_identities
+from paimon_pyds.metadata.manifest import MERGED, OLDER, SECTION, file_identities
 from paimon_pyds.metadata.manifest_reader import unpadded
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.schema import TableSchema
-
-MERGED = "merged"
-SECTION = "section"
-"""The columns that `with_merged` adds to manifest entries."""
-OLDER = "older"
-"""The column that `without_common` adds to them."""
 
 
 def hides_level_0(options: TableOptions) -> bool:

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable
 
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.sql.predicate.among import as_leaves
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import Among, And, Const, Leaf, Op, Or, Predicate, conjuncts, make_or, root_columns
 
@@ -65,6 +64,8 @@ def _on_one_value(predicate: Predicate, excluded: frozenset[str]) -> Predicate |
     if len(columns) == 1:
         return None if _is_true_for_null(predicate) else predicate
     if isinstance(predicate, Among):
+        from paimon_pyds.sql.predicate.among import as_leaves
+
         return _on_one_value(as_leaves(predicate), excluded)
     if isinstance(predicate, And):
         parts = (_on_one_value(child, excluded) for child in predicate.children)

@@ -38,7 +38,6 @@ from paimon_pyds.base.types.vectors import stored_fields, vectors_of
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.format import has_kind
 from paimon_pyds.format.batches import rebuild
-from paimon_pyds.sql.predicate.among import LISTED_VALUES, among, column_test, place_of, places_of, row_count
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import (
     Among,
@@ -186,6 +185,8 @@ class Evolution:
 
     def _devolved_rows(self, node: Among, of_columns: Sequence[Predicate]) -> Predicate:
         columns, arrays, others = list[ColumnRef](), list[pa.Array](), list[Predicate]()
+        from paimon_pyds.sql.predicate.among import among, column_test, place_of, places_of, row_count
+
         kept = np.ones(row_count(node), np.bool_)
         for column, values, places, there in zip(node.columns, node.values, places_of(node), of_columns, strict=True):
             if self.constants and column.name in self.constants:
@@ -206,6 +207,8 @@ class Evolution:
     def _devolve_values(self, column: ColumnRef, values: pa.Array, of_file: ColumnRef) -> pa.Array | None:
         """Values as the file's column has them, NULL for those that it can't have; None where there are very many, or
         values of the table stand for others there."""
+        from paimon_pyds.sql.predicate.among import LISTED_VALUES
+
         if len(values) > LISTED_VALUES:
             return None
         parts = [self._devolve_leaf(Leaf(Op.EQ, column, (value,))) for value in map(scalar_to_internal, values)]

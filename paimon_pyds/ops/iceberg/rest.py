@@ -16,7 +16,8 @@ from itertools import count
 from typing import Any
 
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.options.iceberg import LINEAGE_VERSION, PROPERTIES, REST, beginning_with
+from paimon_pyds.base.options.core import ICEBERG_PROPERTIES, ICEBERG_REST
+from paimon_pyds.base.options.iceberg import LINEAGE_VERSION, beginning_with
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -77,10 +78,10 @@ class _ShownTable:
 
     def __init__(self, store: TableStore, options: TableOptions, folder: IcebergFolder, wanted: Metadata) -> None:
         self._store, self._folder, self._wanted = store, folder, wanted
-        self._catalog: IcebergCatalog = catalog_of(beginning_with(REST, options))
+        self._catalog: IcebergCatalog = catalog_of(beginning_with(ICEBERG_REST, options))
         self._namespace, self._name = _identifier(store.root, options)
         self._properties = {
-            **{k: v for k, v in beginning_with(PROPERTIES, options).items() if k not in _RESERVED},
+            **{k: v for k, v in beginning_with(ICEBERG_PROPERTIES, options).items() if k not in _RESERVED},
             "write.metadata.previous-versions-max": str(options.get("metadata.iceberg.previous-versions-max")),
             "write.metadata.delete-after-commit.enabled": str(
                 options.get("metadata.iceberg.delete-after-commit.enabled")

@@ -20,7 +20,8 @@ from paimon_pyds.base.json_http import (
     UnansweredError,
     query_text,
 )
-from paimon_pyds.base.options.iceberg import REST, rest_auth
+from paimon_pyds.base.options.core import ICEBERG_REST
+from paimon_pyds.base.options.iceberg import rest_auth
 from paimon_pyds.base.secrets import raise_alone
 from paimon_pyds.errors import AlreadyExistsError, OptionError, SecurityError, UnsupportedError
 
@@ -140,7 +141,9 @@ class _AwsSignature:
 def _needed(settings: Mapping[str, str], name: str) -> str:
     """A setting. Raises OptionError: it is not there."""
     if not settings.get(name):
-        raise OptionError(f"the catalog's authorisation needs {REST}{name}", hint="give it to each write, options={…}")
+        raise OptionError(
+            f"the catalog's authorisation needs {ICEBERG_REST}{name}", hint="give it to each write, options={…}"
+        )
     return settings[name]
 
 

@@ -45,8 +45,8 @@ from paimon_pyds.index.global_index.search_file import (
     write_texts,
     write_vectors,
 )
-from paimon_pyds.metadata.column_files import ROW_GROUP, with_row_groups
-from paimon_pyds.metadata.manifest import GlobalIndex, IndexEntry
+from paimon_pyds.metadata.column_files import with_row_groups
+from paimon_pyds.metadata.manifest import ROW_GROUP, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, pc, to_numpy
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.frames import RowStream
 from paimon_pyds.base.options import TableOptions, check_branch, check_readable, check_whole_rows
 from paimon_pyds.base.options.option import integer
 from paimon_pyds.base.options.times import time_ms
 from paimon_pyds.base.progress import shown as progress_shown
 from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.base.secrets import counted, human_bytes, shown, visible
 from paimon_pyds.base.text import one_line, whole_number
 from paimon_pyds.base.types import DataField, DataType, RowType, arrow_schema

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, from_numpy, one_batch, to_numpy
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.frames import RowStream
 from paimon_pyds.base.options.option import texts
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.base.text import one_line
 from paimon_pyds.base.types import ArrayType, DataField, arrow_schema, column_named
 from paimon_pyds.engine.read import read_split

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, to_numpy
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.frames import RowStream
 from paimon_pyds.base.options.option import integer, texts
 from paimon_pyds.base.options.times import zone_given
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, arrow_schema, column_named
 from paimon_pyds.engine.scan.travel import TableState, stored_state

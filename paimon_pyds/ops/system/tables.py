@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import grouped
-from paimon_pyds.base.frames import RowStream
 from paimon_pyds.base.options import TableOptions, check_known
 from paimon_pyds.base.options.option import text
 from paimon_pyds.base.row import decode_row
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.base.secrets import shown
 from paimon_pyds.base.types import DataField, field_to_json
 from paimon_pyds.base.types.sql_columns import parse_columns

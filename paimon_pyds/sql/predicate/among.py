@@ -28,7 +28,6 @@ from paimon_pyds.base.arrays import (
 from paimon_pyds.base.types import AtomicType, arrow_type, scalar_to_internal
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, Kind
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.sql.predicate.compare import compare_char
 from paimon_pyds.sql.predicate.tree import Among, ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 
 LISTED_VALUES = 10_000
@@ -256,6 +255,8 @@ def column_test(column: ColumnRef, values: pa.Array) -> Predicate:
 def _listed(column: ColumnRef, values: pa.Array) -> Predicate:
     if isinstance(column.type, AtomicType) and column.type.kind is Kind.CHAR:
         try:
+            from paimon_pyds.sql.predicate.compare import compare_char
+
             return compare_char(Op.IN, column, values.to_pylist(), column.type)
         except PredicateError:  # too many numbers of blanks at the end
             return Leaf(Op.IS_NOT_NULL, column)

@@ -31,10 +31,6 @@ from paimon_pyds.base.types.kinds import (
 )
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import PredicateError, UnknownColumnError, suggest
-from paimon_pyds.sql.predicate.among import with_columns
-from paimon_pyds.sql.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
-from paimon_pyds.sql.predicate.disjunction import all_of, any_of, sort_key
-from paimon_pyds.sql.predicate.like import normal_like
 from paimon_pyds.sql.predicate.tree import (
     OPPOSITE,
     TEXT_OPS,
@@ -51,7 +47,7 @@ from paimon_pyds.sql.predicate.tree import (
     make_and,
     make_or,
 )
-from paimon_pyds.sql.text import casts, tree
+from paimon_pyds.sql.text import tree
 from paimon_pyds.sql.text.tree import Literal
 
 MAX_DEPTH = 200
@@ -97,6 +93,8 @@ class TableBinder:
         """The predicate with names and literals resolved, as by the function `bind`."""
         if isinstance(predicate, Leaf):
             return self._leaf(predicate)
+        from paimon_pyds.sql.predicate.disjunction import all_of, any_of
+
         match predicate:
             case And(children):
                 # Every part is bound, for its errors, before any part may decide the whole.
@@ -113,6 +111,8 @@ class TableBinder:
         columns = tuple(map(self.column, node.columns))
         if all(map(_are_of_one_type, columns, node.columns)):
             return node if columns == node.columns else Among(columns, node.values, node.levels)
+        from paimon_pyds.sql.predicate.among import with_columns
+
         return with_columns(node, self._retyped)
 
     def _retyped(self, before: ColumnRef, values: pa.Array) -> tuple[ColumnRef, pa.Array]:
@@ -231,6 +231,8 @@ class TableBinder:
                 held = INTEGER_RANGES[type_.kind]
                 if held[0] < value < held[-1]:
                     return Leaf(op, column, (value,))
+        from paimon_pyds.sql.predicate.compare import compare
+
         return compare(op, column, literal, self._zone, as_double=as_double)
 
     def _in(self, op: Op, column: ColumnRef, literals: list[Literal]) -> Predicate:
@@ -241,6 +243,8 @@ class TableBinder:
         type_ = column.type
         assert isinstance(type_, AtomicType)
         if type_.kind is Kind.CHAR and values:
+            from paimon_pyds.sql.predicate.compare import bytes_or_text, compare_char
+
             return compare_char(op, column, [str(bytes_or_text(literal, type_)) for literal in values], type_)
         negated = op is Op.NOT_IN
         plain = _plain_values(values, type_)
@@ -259,6 +263,8 @@ class TableBinder:
         """Values that literals of any types stand for, by their order, and conditions for those that are no value."""
         type_ = column.type
         assert isinstance(type_, AtomicType)
+        from paimon_pyds.sql.predicate.compare import NUMBERS
+
         if type_.kind in NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in literals):
             # One common type for the whole list: BIGINT with texts, DOUBLE as soon as a fraction is among them.
             fractions = FLOAT_KINDS | {Kind.DECIMAL}
@@ -269,6 +275,8 @@ class TableBinder:
         gathered: dict[object, Any] = {}
         others: list[Predicate] = []
         unequal = Leaf(Op.IS_NOT_NULL, column)
+        from paimon_pyds.sql.predicate.disjunction import sort_key
+
         for literal in literals:
             part = self._comparison(single, column, literal, as_double=as_double and type_.kind in NUMBERS)
             if isinstance(part, Leaf) and part.op is single:
@@ -289,6 +297,8 @@ class TableBinder:
         negated = op in _NEGATED
         if op in (Op.LIKE, Op.NOT_LIKE):
             escape = leaf.literals[1] if len(leaf.literals) > 1 else "\\"
+            from paimon_pyds.sql.predicate.like import normal_like
+
             op, text = normal_like(text, escape)
         elif negated:
             op = OPPOSITE[op]
@@ -341,11 +351,13 @@ def literal_of(value: Any, bound_to: DataType | None, compared: Kind | None = No
 
     ``compared``: with a column of this kind: where it has instants, a datetime without a zone is local time.
     """
-    if isinstance(value, Literal):
-        return casts.from_python(value.value, compared) if value.type is None else value
-    if isinstance(bound_to, AtomicType):
+    if isinstance(value, Literal) and value.type is not None:
+        return value
+    if isinstance(bound_to, AtomicType) and not isinstance(value, Literal):
         return internal_literal(value, bound_to)
-    return casts.from_python(value, compared)
+    from paimon_pyds.sql.text.casts import from_python
+
+    return from_python(value.value if isinstance(value, Literal) else value, compared)
 
 
 def internal_literal(value: object, type_: AtomicType) -> Literal:

@@ -19,8 +19,6 @@ import numpy as np
 
 from paimon_pyds.base.types import AtomicType
 from paimon_pyds.base.types.kinds import INTEGER_BITS, TIMESTAMP_KINDS, Kind
-from paimon_pyds.sql.predicate.among import among_rows, joined
-from paimon_pyds.sql.predicate.literal_bounds import domain, from_step, to_step
 from paimon_pyds.sql.predicate.tree import (
     Among,
     And,
@@ -117,6 +115,8 @@ def _equal_columns(part: Predicate) -> frozenset[ColumnRef] | None:
 def _rows(members: Sequence[And | Among]) -> Predicate:
     nodes = [member for member in members if isinstance(member, Among)]
     written = [member for member in members if isinstance(member, And)]
+    from paimon_pyds.sql.predicate.among import among_rows, joined
+
     if written:
         values = [{test.column: test.literals[0] for test in one.children if isinstance(test, Leaf)} for one in written]
         columns = list(values[0])
@@ -184,6 +184,8 @@ def step_range(column: ColumnRef, tests: Iterable[Leaf]) -> tuple[int, int]:
     """The first and the last step that some comparisons (`RANGE_OPS`) of a column of steps leave; none if the first
     one is larger."""
     assert column.type is not None
+    from paimon_pyds.sql.predicate.literal_bounds import domain, to_step
+
     low, high = domain(column.type)
     for test in tests:
         step = to_step(test.literals[0])
@@ -213,6 +215,8 @@ def or_of_ranges(column: ColumnRef, ranges: Iterable[tuple[int, int]]) -> Predic
 
 
 def _between(column: ColumnRef, type_: AtomicType, low: int, high: int) -> Predicate:
+    from paimon_pyds.sql.predicate.literal_bounds import domain, from_step
+
     first, last = domain(type_)
     if low == high:
         return Leaf(Op.EQ, column, (from_step(low, type_),))

@@ -18,9 +18,6 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.base.types import arrow_type
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.sql.predicate.among import holds
-from paimon_pyds.sql.predicate.like import like_regex
-from paimon_pyds.sql.predicate.literal_bounds import steps_of
 from paimon_pyds.sql.predicate.tree import (
     OPPOSITE,
     Among,
@@ -86,6 +83,8 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
     if isinstance(predicate, Const):
         return pa.repeat(scalar(predicate is Const.TRUE, pa.bool_()), batch.num_rows)
     if isinstance(predicate, Among):
+        from paimon_pyds.sql.predicate.among import holds
+
         return from_numpy(holds(predicate, [column_values(column, batch) for column in predicate.columns]))
     if isinstance(predicate, Computed):
         return predicate.condition.matches(batch)
@@ -115,6 +114,8 @@ def _in_ranges(ranges: Ranges, values: _Values) -> _Values:
         return pa.chunked_array([_in_ranges(ranges, chunk) for chunk in values.chunks], pa.bool_())
     if pa.types.is_dictionary(values.type):
         return pc.take(_in_ranges(ranges, values.dictionary), values.indices)
+    from paimon_pyds.sql.predicate.literal_bounds import steps_of
+
     steps = steps_of(_plain(values, ranges.column))
     last = np.searchsorted(ranges.low, steps, "right") - 1
     found = (last >= 0) & (steps <= ranges.high[np.maximum(last, 0)])
@@ -206,6 +207,8 @@ def _positive(op: Op, values: _Values, literals: Sequence[Any], column: ColumnRe
         case Op.CONTAINS:
             return pc.match_substring(values, pattern=first)
         case Op.LIKE:
+            from paimon_pyds.sql.predicate.like import like_regex
+
             return pc.match_substring_regex(values, pattern=like_regex(first, literals[1]))
     raise PredicateError(f"{op.value} on {column} can't be evaluated")
 

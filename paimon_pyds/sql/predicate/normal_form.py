@@ -17,9 +17,6 @@ from paimon_pyds.base.types import AtomicType, DataField, DataType, fields_named
 from paimon_pyds.base.types.kinds import STRING_KINDS, Kind
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.sql.predicate.compare import compare_literals
-from paimon_pyds.sql.predicate.disjunction import FEW_CONDITIONS, all_of, any_of
-from paimon_pyds.sql.predicate.like import like_parts
 from paimon_pyds.sql.predicate.tree import (
     FLIPPED,
     OPPOSITE,
@@ -34,7 +31,7 @@ from paimon_pyds.sql.predicate.tree import (
     Truth,
     negate,
 )
-from paimon_pyds.sql.text import casts, tree
+from paimon_pyds.sql.text import tree
 from paimon_pyds.sql.text.lexer import SqlText
 from paimon_pyds.sql.text.parser import parse
 from paimon_pyds.sql.text.tree import (
@@ -144,6 +141,8 @@ class _NormalForm:
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
             given = node.arguments
+            from paimon_pyds.sql.predicate.disjunction import FEW_CONDITIONS
+
             if node.function == "OR" and len(given) > FEW_CONDITIONS and self._evaluator is not None:
                 given = _with_lists(given)
             parts = [self.rows(argument, wanted) for argument in given]
@@ -217,6 +216,8 @@ class _NormalForm:
 
     def _joined(self, every: bool, parts: Sequence[Predicate]) -> Predicate:
         if self._table is not None:
+            from paimon_pyds.sql.predicate.disjunction import all_of, any_of
+
             return all_of(*parts) if every else any_of(*parts)
         kind = And if every else Or
         flat = [child for part in parts for child in (part.children if isinstance(part, kind) else (part,))]
@@ -270,6 +271,8 @@ class _NormalForm:
             return None if literal is None else self._leaf(Leaf(op, column, (literal,)), wanted)
         first = self._constant(left)
         if first is not None and literal is not None:
+            from paimon_pyds.sql.predicate.compare import compare_literals
+
             return _const(compare_literals(op, first, literal), wanted)
         condition, value = (left, literal) if first is None else (right, first)
         if value is None or not _is_condition(condition) or op not in (Op.EQ, Op.NE):
@@ -290,6 +293,8 @@ class _NormalForm:
         if first is not None and literal is not None:
             if first.value is None or literal.value is None:
                 return _const(Const.TRUE if first.value is literal.value else Const.FALSE, wanted)
+            from paimon_pyds.sql.predicate.compare import compare_literals
+
             return _const(compare_literals(Op.EQ, first, literal), wanted)
         condition, value = (left, literal) if first is None else (right, first)
         if value is None or not _is_condition(condition):
@@ -354,6 +359,8 @@ class _NormalForm:
             return self._leaf(Leaf(op, column, (pattern,)), wanted)
         escape = rest[0].literal.value if rest and isinstance(rest[0], Value) else "\\"
         if text is not None:
+            from paimon_pyds.sql.predicate.like import like_parts
+
             self._source.located(right.start, lambda: like_parts(text, escape))
         return self._leaf(Leaf(op, column, (pattern, escape)), wanted)
 
@@ -424,12 +431,16 @@ class _NormalForm:
             inner = self._constant(node.child)
             if inner is None or not isinstance(node.type, AtomicType):
                 return None
-            return self._source.located(node.child.start, partial(casts.cast_literal, inner, node.type, self._zone))
+            from paimon_pyds.sql.text.casts import cast_literal
+
+            return self._source.located(node.child.start, partial(cast_literal, inner, node.type, self._zone))
         if isinstance(node, Call) and node.function in ("negative", "positive"):
             inner = self._constant(node.arguments[0])
             if inner is None or inner.value is None:
                 return inner
-            if not casts.is_number(inner):
+            from paimon_pyds.sql.text.casts import is_number
+
+            if not is_number(inner):
                 raise PredicateError("a sign stands before something that is not a number")
             if node.function == "positive":
                 return inner

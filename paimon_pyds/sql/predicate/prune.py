@@ -27,9 +27,6 @@ from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, p
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import scalar_to_internal
 from paimon_pyds.base.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS, Kind
-from paimon_pyds.sql.predicate.among import any_row_within, as_leaves, has_few_rows, holds, search_sorted
-from paimon_pyds.sql.predicate.like import like_prefix
-from paimon_pyds.sql.predicate.literal_bounds import domain, steps_of
 from paimon_pyds.sql.predicate.tree import (
     OPPOSITE,
     Among,
@@ -122,6 +119,8 @@ class ColumnBounds:
             case Op.STARTS_WITH:
                 return self._may_start_with(literals[0])
             case Op.LIKE:
+                from paimon_pyds.sql.predicate.like import like_prefix
+
                 return self._may_start_with(like_prefix(literals[0], literals[1]))
             case Op.NOT_STARTS_WITH:
                 return ~self._all_start_with(literals[0])
@@ -169,6 +168,8 @@ class ColumnBounds:
                     ]
                     return found
             values = array(literals, low.type)
+            from paimon_pyds.sql.predicate.among import search_sorted
+
             place = search_sorted(values, low)
             reached = place < len(values)
             first = values.take(from_numpy(np.minimum(place, len(values) - 1)))
@@ -182,6 +183,8 @@ class ColumnBounds:
         if self._float:
             least &= ~self._min_nan
             most &= ~self._may_hold_nan() if is_nan(values[-1].as_py()) else ~self._max_nan
+        from paimon_pyds.sql.predicate.among import search_sorted
+
         low[least] = search_sorted(values, self._min.filter(from_numpy(least)))
         high[most] = search_sorted(values, self._max.filter(from_numpy(most)), right=True)
         empty = self._nulls_known & (self._nulls >= self._rows)
@@ -241,6 +244,8 @@ class ColumnBounds:
         inside = np.minimum(first, len(ranges.low) - 1)
         some_value = ~self._nulls_known | (self._nulls < self._rows)
         reached: Flags = (first < len(ranges.low)) & (ranges.low[inside] <= high)
+        from paimon_pyds.sql.predicate.literal_bounds import domain
+
         if self._float and ranges.high[-1] == domain(self._type)[1]:
             reached |= self._may_hold_nan()
         return some_value & reached
@@ -257,6 +262,8 @@ class ColumnBounds:
 
     def _steps(self) -> tuple[Int64s, Int64s]:
         """The bounds as steps; those that are not known are the ends of the type."""
+        from paimon_pyds.sql.predicate.literal_bounds import domain, steps_of
+
         low, high = domain(self._type)
         least, greatest = steps_of(self._min), steps_of(self._max)
         return np.where(self._has_min, least, low), np.where(self._has_max, greatest, high)
@@ -356,6 +363,8 @@ class StatisticsEvaluation:
         return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
 
     def _may_be_among(self, node: Among) -> Flags:
+        from paimon_pyds.sql.predicate.among import any_row_within, as_leaves, has_few_rows
+
         if has_few_rows(node):
             return self.may(as_leaves(node))
         found, bounds = self._all(True), []
@@ -395,6 +404,8 @@ class StatisticsEvaluation:
         single = np.logical_and.reduce([self._all(False) if c is None else c.is_single() for c in columns])
         if not single.any():
             return empty
+        from paimon_pyds.sql.predicate.among import holds
+
         found = holds(node, [c.minimum for c in columns if c is not None])
         return np.asarray(empty | (single & found), np.bool_)
 

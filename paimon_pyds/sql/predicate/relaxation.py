@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from paimon_pyds.sql.predicate.among import projected
 from paimon_pyds.sql.predicate.tree import (
     Among,
     And,
@@ -30,6 +29,8 @@ def relaxed(predicate: Predicate, keep: Callable[[Leaf | Computed], bool]) -> Pr
     if isinstance(predicate, Leaf | Computed):
         return predicate if keep(predicate) else Const.TRUE
     if isinstance(predicate, Among):
+        from paimon_pyds.sql.predicate.among import projected
+
         return projected(predicate, (column for column in predicate.columns if keep(Leaf(Op.IN, column))))
     if isinstance(predicate, And):
         return make_and(*(relaxed(child, keep) for child in predicate.children))

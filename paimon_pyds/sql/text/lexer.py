@@ -14,7 +14,7 @@ from paimon_pyds.base.secrets import visible
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 from paimon_pyds.base.types.kinds import STRING_KINDS
 from paimon_pyds.errors import ExpressionError, OptionError, PaimonError, PredicateError, UnknownColumnError
-from paimon_pyds.sql.text import casts, tree
+from paimon_pyds.sql.text import tree
 from paimon_pyds.sql.text.tree import Expression, Literal, number
 
 MAX_TEXT = 16 * 1024 * 1024
@@ -307,10 +307,12 @@ class Cursor:
 
     def typed_literal(self) -> Literal:
         """Read the name of a type and a string: DATE '2026-01-31'."""
+        from paimon_pyds.sql.text.casts import cast_literal
+
         type_ = AtomicType(TYPES[self.next().word], precision=9)
         start = self.peek().start
         text = self.literal()
-        return self.source.located(start, lambda: casts.cast_literal(text, type_, self.zone))
+        return self.source.located(start, lambda: cast_literal(text, type_, self.zone))
 
     def escape(self) -> str | None:
         """Read the ESCAPE clause behind a pattern: its character, None where there is no clause."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from paimon_pyds.base.types import AtomicType
 from paimon_pyds.base.zones import default_zone
 from paimon_pyds.sql.text import tree
-from paimon_pyds.sql.text.intervals import INTERVAL, begins_interval, parse_interval
 from paimon_pyds.sql.text.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
 from paimon_pyds.sql.text.tree import Call, Case, CastTo, Expression, Item, Lambda, Literal, Name, Value, children
 
@@ -175,8 +174,11 @@ class Parser(Cursor):
             return self._value(_WORD_LITERALS[word], token)
         if word in _TYPED_LITERALS and following.kind == "string":
             return self._value(self.typed_literal(), token)
-        if word == INTERVAL and begins_interval(self):
-            return parse_interval(self)
+        if word == "INTERVAL":
+            from paimon_pyds.sql.text.intervals import begins_interval, parse_interval
+
+            if begins_interval(self):
+                return parse_interval(self)
         if word == "CASE" and following.word != ".":
             return self._case(token)
         if opens:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.base.frames import RowStream
+from paimon_pyds.base.row_stream import RowStream
 from paimon_pyds.cli.main import main
 from paimon_pyds.engine.compact.options import CompactOptions
 from paimon_pyds.engine.rowlevel.clauses import MergeOptions

@@ -17,10 +17,9 @@ from paimon_pyds.base.options import (
     check_known,
     check_readable,
     check_writable,
-    describe_options,
     option_of,
-    restore_case,
 )
+from paimon_pyds.base.options.describe import describe_options, restore_case
 from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema, parse_schema

@@ -62,3 +62,39 @@ def test_a_first_read_of_joined_files_imports_no_compute(tmp_path: Path) -> None
     )
     done = subprocess.run([sys.executable, "-c", code, table.path], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[{'id': 1, 'n': 3}] set()", done.stderr
+
+
+_UNUSED = {
+    "base.absent_fields", "base.frames", "base.options.describe", "base.options.iceberg", "base.python_values",
+    "base.row.encode", "base.sort", "engine.read.merged_files", "format.avro.encode", "format.blob.references",
+    "format.parquet.index_runs", "format.parquet.sorted_column", "format.shared_maps",
+    "index", "keys.merge.files_to_merge", "keys.merge.key_set", "keys.merge.merger", "metadata.column_files",
+    "sql.expression.functions", "sql.predicate.among", "sql.predicate.compare", "sql.predicate.disjunction",
+    "sql.predicate.like", "sql.predicate.literal_bounds", "sql.text.casts", "sql.text.intervals",
+    "storage.object_store",
+}  # fmt: skip
+"""Modules that a filter by one value of a plain table has no need of."""
+_READING = {"engine.read.file", "engine.read.split_read", "format.parquet.reader", "pyarrow._parquet"}
+
+_ANSWER = """
+import sys
+import paimon_pyds as pp
+scan = pp.Table.open(sys.argv[1]).scan("n = 17")
+scan.plan()
+print(*sys.modules)
+rows = scan.to_arrow().num_rows
+print(*sys.modules)
+print(rows)
+"""
+
+
+def test_a_first_answer_loads_only_what_it_uses(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"n": [*range(60)], "s": [f"text {i}" for i in range(60)]})
+    done = subprocess.run([sys.executable, "-c", _ANSWER, table.path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    planned, read, rows = done.stdout.splitlines()
+    assert rows == "1"
+    loaded = [{name.removeprefix("paimon_pyds.") for name in line.split()} for line in (planned, read)]
+    assert _UNUSED & loaded[1] == set()
+    assert (_UNUSED | _READING) & loaded[0] == set()
+    assert loaded[1] >= _READING
