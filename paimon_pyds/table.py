@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from paimon_pyds.base.cache import collection_paused
 from paimon_pyds.base.options.option import (
     columns,
     mapping,
@@ -292,8 +293,9 @@ class Table(RowStream):
             OptionError: an unknown or contradictory option.
             UnsupportedError: a table or option that is refused by name.
         """
-        from paimon_pyds.engine.scan.travel import scan_options
-        from paimon_pyds.scan import Scan
+        with collection_paused():
+            from paimon_pyds.engine.scan.travel import scan_options
+            from paimon_pyds.scan import Scan
 
         given = scan_options(snapshot, tag, timestamp, options)
         wanted = one_condition(where, filter)

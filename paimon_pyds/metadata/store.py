@@ -8,10 +8,12 @@ each time: a rollback may give a number to another snapshot.
 from __future__ import annotations
 
 import errno
+import os
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -34,8 +36,6 @@ from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_
 from paimon_pyds.storage import FileIO, discard, is_path, open_file_io, requests_at_once
 
 if TYPE_CHECKING:
-    import os
-
     import pyarrow as pa
 
     from paimon_pyds.metadata.lazy_entries import KeepEntries
@@ -57,6 +57,18 @@ _MANIFEST_FILE_WEIGHT = 800
 _LOOK_BYTES = 400
 MIN_CACHED_BYTES = 128 << 10
 """Bytes of a manifest from which its decoded form is cached on disk: decoding a smaller one takes about as long."""
+
+
+@cache
+def _turn_to_decode() -> AbstractContextManager[bool]:
+    """One thread decodes at a time, while others read. Decoding takes Python's lock very often: threads that decode
+    side by side wait for it, which takes up to three times the processor time, and the clock's as well where manifests
+    are small."""
+    return threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # a child lacks the threads that hold it
+    os.register_at_fork(after_in_child=_turn_to_decode.cache_clear)
 
 
 class TableStore(SchemaStore):
@@ -524,7 +536,8 @@ class TableStore(SchemaStore):
         def decoded() -> pa.RecordBatch:
             from paimon_pyds.metadata.manifest_codec import decode_manifest
 
-            return decode_manifest(self._read(path, size), path, [name for group in groups for name in group])
+            names = [name for group in groups for name in group]
+            return self._read_and_decode(path, size, lambda data, at: decode_manifest(data, at, names))
 
         def load(group: tuple[str, ...]) -> pa.RecordBatch:
             schema = entry_schema(frozenset(group))
@@ -537,6 +550,11 @@ class TableStore(SchemaStore):
             METADATA_CACHE.get_or_load((self.io, path, size, group), partial(load, group), _bytes_of)
             for group in groups
         ]
+
+    def _read_and_decode(self, path: str, size: int | None, decode: Callable[[bytes, str], T]) -> T:
+        data = self._read(path, size)
+        with _turn_to_decode():
+            return decode(data, path)
 
     def _read(self, path: str, size: int | None) -> bytes:
         try:
@@ -564,12 +582,13 @@ class TableStore(SchemaStore):
     def _load(self, path: str, size: int | None, decode: Callable[[bytes, str], T], *, on_disk: bool) -> T:
         """Read and decode a file. ``on_disk``: cache the bytes of remote files on the local disk."""
         if not on_disk or not requests_at_once(self.io):
-            return decode(self._read(path, size), path)
+            return self._read_and_decode(path, size, decode)
         from paimon_pyds.storage.range_cache import CachedRanges
 
         ranges = CachedRanges(self.io, path)
         data = ranges.whole(lambda: self._read(path, size))
-        value = decode(data, path)
+        with _turn_to_decode():
+            value = decode(data, path)
         ranges.keep()
         return value
 

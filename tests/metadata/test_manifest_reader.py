@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -125,3 +131,54 @@ def test_partitions_without_columns(tmp_path: Path) -> None:
     whole = ManifestReader(table._store).live_files(table._store.latest_snapshot())
     wanted = EntryFilter(schema, partitions=frozenset(whole["partition"].to_pylist()))
     assert ManifestReader(table._store, wanted).live_files(table._store.latest_snapshot()).equals(whole)
+
+
+def test_one_thread_decodes_at_a_time(table: pp.Table) -> None:
+    [manifest] = ManifestReader(table._store).manifests(table._store.latest_snapshot())
+    decoding, most = 0, 0
+
+    def keep(entries: pa.RecordBatch) -> np.ndarray[Any, Any]:
+        nonlocal decoding, most
+        decoding += 1
+        most = max(most, decoding)
+        time.sleep(0.01)  # others run meanwhile
+        decoding -= 1
+        return np.ones(entries.num_rows, np.bool_)
+
+    def sift(_: int) -> int:
+        return ManifestReader(table._store).sift(manifest, ENTRY_SCHEMA.names, keep).num_rows
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(sift, range(8))) == [1] * 8
+    assert most == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
+def test_a_child_decodes_that_was_forked_while_a_thread_did(table: pp.Table) -> None:
+    [manifest] = ManifestReader(table._store).manifests(table._store.latest_snapshot())
+    begun, forked = threading.Event(), threading.Event()
+
+    def keep(entries: pa.RecordBatch) -> np.ndarray[Any, Any]:
+        begun.set()
+        forked.wait(60)
+        return np.ones(entries.num_rows, np.bool_)
+
+    thread = threading.Thread(
+        target=ManifestReader(table._store).sift, args=(manifest, ENTRY_SCHEMA.names, keep), daemon=True
+    )
+    thread.start()
+    assert begun.wait(60)
+    child = os.fork()
+    if not child:
+        forked.set()
+        found = ManifestReader(table._store).sift(manifest, ENTRY_SCHEMA.names, keep)
+        os._exit(found.num_rows - 1)
+    forked.set()
+    thread.join()
+    deadline = time.monotonic() + 60
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)
