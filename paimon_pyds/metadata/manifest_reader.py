@@ -47,7 +47,7 @@ from paimon_pyds.metadata.manifest import (
 from paimon_pyds.metadata.partition import partition_mask, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import MIN_CACHED_BYTES, TableStore
 from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.storage import requests_at_once
@@ -141,12 +141,21 @@ class ManifestReader:
         held = [self._store.held_manifest(m.file_name, columns, m.file_size) for m in manifests]
         rest = [manifest for manifest, entries in zip(manifests, held, strict=True) if entries is None]
         at_once = requests_at_once(self._store.io)
-        large = len(rest) > 1 and sum(m.file_size for m in rest) >= _PARALLEL_BYTES
+        small = [] if at_once else [m for m in rest if m.file_size < MIN_CACHED_BYTES]
+        others = [m for m in rest if at_once or m.file_size >= MIN_CACHED_BYTES]
+        large = len(others) > 1 and sum(m.file_size for m in others) >= _PARALLEL_BYTES
         read = partial(self._read, columns=columns)
-        few = not large and not at_once and len(rest) < _PARALLEL_READS
-        found = map(read, rest) if few else self.each_decoded(rest, read)
+        few = not large and not at_once and len(others) < _PARALLEL_READS
+        found = map(read, others) if few else self.each_decoded(others, read)
+        threads = 1 if len(small) < _PARALLEL_READS else _PARALLEL_READS
+        small_ones = self._store.read_small_manifests([(m.file_name, m.file_size) for m in small], columns, threads)
         for manifest, entries in zip(manifests, held, strict=True):
-            yield next(found) if entries is None else self._checked(manifest, entries)
+            if entries is not None:
+                yield self._checked(manifest, entries)
+            elif at_once or manifest.file_size >= MIN_CACHED_BYTES:
+                yield next(found)
+            else:
+                yield self._checked(manifest, next(small_ones))
 
     def each_decoded(self, manifests: Sequence[ManifestFile], decode: Callable[[ManifestFile], _T]) -> Iterator[_T]:
         """What ``decode`` makes of each manifest, in order; several are decoded at a time, on threads."""
@@ -218,8 +227,8 @@ class ManifestReader:
 
     def is_first_look(self, manifests: Sequence[ManifestFile]) -> bool:
         """Whether this process has not looked at these manifests before, which are large. Noted, so that once only."""
-        if sum(manifest.file_size for manifest in manifests) < LARGE_BYTES:
-            return False
+        if sum(m.file_size for m in manifests if m.file_size >= MIN_CACHED_BYTES) < LARGE_BYTES:
+            return False  # small ones are decoded together, which sifting them does not do
         looks = [self._store.looked_at(m.file_name, m.file_size) for m in manifests]  # each is noted
         return not all(looks)
 

@@ -423,6 +423,25 @@ class TableStore(SchemaStore):
             name, size, (wanted, on_disk), lambda d, p: decode_manifest(d, p, columns=wanted), _bytes_of
         )
 
+    def read_small_manifests(
+        self, manifests: Sequence[tuple[str, int]], columns: Sequence[str] | None, threads: int
+    ) -> Iterator[pa.RecordBatch]:
+        """What `read_manifest` gives of each of some manifests that are not in memory. They are decoded together, as
+        each takes a fixed time for itself.
+
+        ``manifests``: names, and sizes in bytes. ``columns``: as for `read_manifest`, whose errors are raised.
+        ``threads``: how many read at a time.
+        """
+        from paimon_pyds.metadata.manifest_codec import decode_manifests
+        from paimon_pyds.storage.concurrent import concurrent_map
+
+        wanted = None if columns is None else tuple(columns)
+        places = [(self.paths.manifest(name), size) for name, size in manifests]
+        files = concurrent_map(lambda place: (self._read(*place), place[0]), places, threads)
+        for place, entries in zip(places, decode_manifests(files, wanted), strict=True):
+            METADATA_CACHE.get_or_load((self.io, *place, wanted), partial(_same, entries), _bytes_of_rows)
+            yield entries
+
     def held_manifest(
         self, name: str, columns: Sequence[str] | None = None, size: int | None = None
     ) -> pa.RecordBatch | None:
@@ -670,6 +689,15 @@ def _joined(parts: Sequence[pa.RecordBatch], columns: Sequence[str]) -> pa.Recor
         for field, column in zip(part.schema, part.columns, strict=True):
             whole = whole.append_column(field, column)
     return whole.select(list(columns))
+
+
+def _same(entries: pa.RecordBatch) -> pa.RecordBatch:
+    return entries
+
+
+def _bytes_of_rows(entries: pa.RecordBatch) -> int:
+    """Of entries whose memory belongs to other manifests', too, which are cached with them."""
+    return int(entries.nbytes) + 4096
 
 
 def _bytes_of(entries: pa.RecordBatch) -> int:

@@ -85,14 +85,13 @@ def test_gathered_pages_equal_whole_ones(
     )  # fmt: skip
     gathered: list[bool] = []
     indices: list[bool] = []
-    find = gather.indices_at
 
     def watched_indices(*arguments: Any) -> Any:
-        found = find(*arguments)
+        found = indices_at(*arguments)
         indices.append(found is not None)
         return found
 
-    monkeypatch.setattr(gather, "indices_at", watched_indices)
+    monkeypatch.setattr("paimon_pyds.format.parquet.index_runs.indices_at", watched_indices)
 
     def watched(picks: Any, data: Any, *rest: Any) -> Any:
         found = gather_values(picks, data, *rest)
@@ -249,8 +248,8 @@ def test_an_index_that_the_dictionary_lacks(tmp_path: Path, monkeypatch: pytest.
     path = str(tmp_path / "a.parquet")
     pq.write_table(TABLE.select(["id"]), path, write_page_index=True, compression="none")
     monkeypatch.setattr(gather, "LARGE_DICTIONARIES", 0)
-    found = gather.indices_at
-    monkeypatch.setattr(gather, "indices_at", lambda *arguments: found(*arguments) + 100_000)
+    later = lambda *arguments: indices_at(*arguments) + 100_000  # noqa: E731
+    monkeypatch.setattr("paimon_pyds.format.parquet.index_runs.indices_at", later)
     with pytest.raises(CorruptFileError, match="dictionary lacks"):
         _read(path, [5, 9], FIELDS[:1])
 
@@ -362,7 +361,7 @@ def test_small_pages_decoded_whole(
             windows.append(len(arrays[0]))
             yield arrays
 
-    monkeypatch.setattr(reader, "small_pages", watched)
+    monkeypatch.setattr("paimon_pyds.format.parquet.small_pages.small_pages", watched)
     monkeypatch.setattr(reader, "SMALL_PAGES_BYTES", 500_000)
     monkeypatch.setattr("paimon_pyds.format.parquet.small_pages.COPY_MICROS", -1.0)
     rows = np.setdiff1d(np.arange(0, N, every), left_out)

@@ -22,11 +22,12 @@ import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.row import encode_row
 from paimon_pyds.engine.commit.manifests import ManifestWriter
-from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestEntry, ManifestFile
+from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestEntry, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import METADATA_CACHE
 from support.effort import examples
 from support.manifests import entry_at
 
@@ -182,3 +183,30 @@ def test_a_child_decodes_that_was_forked_while_a_thread_did(table: pp.Table) -> 
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert ended == (child, 0)
+
+
+@pytest.mark.parametrize("commits", [3, 12])
+def test_small_manifests_are_decoded_together(tmp_path: Path, commits: int) -> None:
+    table = pp.Table.create(tmp_path / "t", "i INT, s STRING")
+    for number in range(commits):
+        table.append([{"i": number, "s": str(number)}])
+    store, columns = table._store, ("kind", "file_name", "row_count")
+    reader = ManifestReader(store)
+    manifests = reader.manifests(store.latest_snapshot())
+    assert len(manifests) == commits
+    alone = [store.read_manifest(m.file_name, columns, m.file_size).to_pylist() for m in manifests]
+    METADATA_CACHE.clear()
+    together = reader.entries(manifests, columns).select(columns).to_pylist()
+    assert together == [entry for entries in alone for entry in entries]
+    for manifest, entries in zip(manifests, alone, strict=True):
+        held = store.held_manifest(manifest.file_name, entry_schema(frozenset(columns)).names, manifest.file_size)
+        assert held is not None
+        assert held.select(columns).to_pylist() == entries
+    METADATA_CACHE.clear()
+    damaged = tmp_path / "t" / "manifest" / manifests[1].file_name
+    damaged.write_bytes(bytes(manifests[1].file_size))
+    with pytest.raises(CorruptFileError, match=damaged.name):
+        reader.entries(manifests, columns)
+    damaged.unlink()
+    with pytest.raises(SnapshotNotFoundError, match=damaged.name):
+        reader.entries(manifests, columns)
