@@ -39,6 +39,9 @@ SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())]
 VECTORS = {"deletion-vectors.enabled": "true"}
 KEYS = {"bucket": "2", "changelog-producer": "input", "write-only": "true"}
 """Of tables whose primary key are ``p`` and ``id``."""
+EVOLVING = {**VECTORS, "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+PAGED = {**EVOLVING, "parquet.page.row.count.limit": "1", "file-index.bitmap.columns": "id"}
+"""Pages that do not change are copied, as the columns that are set have no index."""
 OPTIONS = {"file-index.bitmap.columns": "v", "file-index.in-manifest-threshold": "1 b"}
 Change = Callable[[pp.Table], object]
 
@@ -54,6 +57,10 @@ CHANGES: dict[str, tuple[dict[str, str], Change]] = {
     "delete by key": (KEYS, lambda t: t.delete("v IN (1, 2, 7)", executor=_ONE)),
     "delete a partition of keys": (KEYS, lambda t: t.delete("p = 'a'", executor=_ONE)),
     "merge by key": (KEYS, lambda t: _merge(t, ["p", "id"])),
+    "update of columns": (EVOLVING, lambda t: t.update({"v": "v + 0.5"}, "id IN (2, 13)", executor=_ONE)),
+    "update of few pages": (PAGED, lambda t: t.update({"v": "v + 0.5"}, "id IN (2, 13)", executor=_ONE)),
+    "merge of columns": (EVOLVING, lambda t: _merge(t, moves="")),
+    "build a global index": (EVOLVING, lambda t: t.index.build_global("v")),
     "compact": (VECTORS, lambda t: t.compact(options={"compaction.min.file-num": "2"}, executor=_ONE)),
 }
 
@@ -63,12 +70,12 @@ def _rows(start: int) -> pa.Table:
     return pa.table([ids, ["ab"[i % 2] for i in ids], [i / 2 for i in ids]], schema=SCHEMA)
 
 
-def _merge(table: pp.Table, on: Sequence[str] = ("id",)) -> object:
+def _merge(table: pp.Table, on: Sequence[str] = ("id",), moves: str = ", p = source.p") -> object:
     source = pa.table({"id": [2, 13, 40], "p": ["b", "b", "a"]})
     return table.merge(
         source,
         on,
-        when_matched="UPDATE SET v = target.v + 0.5, p = source.p",
+        when_matched=f"UPDATE SET v = target.v + 0.5{moves}",
         when_not_matched="INSERT (id, p, v) VALUES (source.id, source.p, 7)",
         when_not_matched_by_source="v = 1.5 THEN DELETE",
         executor=_ONE,

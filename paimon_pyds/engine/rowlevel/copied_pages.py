@@ -10,6 +10,7 @@ import pyarrow as pa
 from paimon_pyds import format as formats
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.progress import count
+from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.rolling import RowMetadata, data_file
 from paimon_pyds.format import RowReplacer
@@ -17,6 +18,7 @@ from paimon_pyds.format.statistics import StatsCollector, encode_stats
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.storage import discard
 
 
 def replacer_of(context: WriteContext, spec: ReadSpec, file: PlannedFile, changed: Int64s) -> RowReplacer | None:
@@ -65,9 +67,9 @@ def write_replaced(
         stats.update(part)
     name = f"{context.options.get('data-file.prefix')}{uuid.uuid4()}-0.{context.file_suffix}"
     path = f"{bucket.directory}/{name}"
-    size = replacer.write(parts, path)
-    count(written=size)
-    found = encode_stats(stats.finish(), dense=context.options.get("metadata.stats-dense-store"))
-    return data_file(
-        context, path, (size, rows), None, found, RowMetadata(min_sequence_number=0, max_sequence_number=rows - 1)
-    )
+    with removing_unfinished(lambda: discard(context.io, [path])):
+        size = replacer.write(parts, path)
+        count(written=size)
+        found = encode_stats(stats.finish(), dense=context.options.get("metadata.stats-dense-store"))
+        metadata = RowMetadata(min_sequence_number=0, max_sequence_number=rows - 1)
+        return data_file(context, path, (size, rows), None, found, metadata)
