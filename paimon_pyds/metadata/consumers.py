@@ -1,6 +1,9 @@
 """Consumers: streaming readers with stored progress. ``consumer/consumer-ID`` is a JSON object; its ``nextSnapshot`` is
 the first snapshot that the reader still needs.
 
+Numbers of snapshots come again after a rollback. So ``previousSnapshot``, a member of this package alone, identifies
+the snapshot before the next: without it, a reader would leave out the new snapshots of numbers that it has read.
+
 Source: Java Paimon 1.4, classes Consumer and ConsumerManager.
 """
 
@@ -14,7 +17,8 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
 
-_NEXT = "nextSnapshot"
+_NEXT, _PREVIOUS = "nextSnapshot", "previousSnapshot"
+_ID, _IDENTITY = "id", "deltaManifestList"
 _RETAINED = ".retained"
 
 
@@ -42,16 +46,36 @@ def consumer_position(store: TableStore, id_: str) -> int:
     return store.parse_file(store.paths.consumer(id_), lambda data, path: JsonObject(data, path).integer(_NEXT))
 
 
+def consumer_previous(store: TableStore, id_: str) -> str:
+    """What identifies the snapshot before the next one of a streaming reader (`position.snapshot_identity`), as it was
+    read; empty where that is not known. Raises as `consumer_position`."""
+
+    def parse(data: bytes, path: str) -> str:
+        found = JsonObject(data, path)
+        previous = found.object_or_none(_PREVIOUS) or {}
+        # Another writer may have moved the reader, and left this member as it was.
+        is_before_next = previous.get(_ID) == found.integer(_NEXT) - 1
+        return str(previous.get(_IDENTITY, "")) if is_before_next else ""
+
+    return store.parse_file(store.paths.consumer(id_), parse)
+
+
 def consumer_others(store: TableStore, id_: str) -> Mapping[str, Any]:
     """The members of a reader's file that this version does not know; none where the file is absent or damaged."""
     with suppress(FileNotFoundError, CorruptFileError):
-        return store.parse_file(store.paths.consumer(id_), lambda data, at: JsonObject(data, at).others((_NEXT,)))
+        return store.parse_file(
+            store.paths.consumer(id_), lambda data, at: JsonObject(data, at).others((_NEXT, _PREVIOUS))
+        )
     return {}
 
 
-def write_consumer(store: TableStore, id_: str, next_snapshot: int, others: Mapping[str, Any] | None = None) -> None:
-    """Store which snapshot a streaming reader reads next. ``others``: further members of its file."""
-    content = to_java_json({_NEXT: next_snapshot, **(others or {})})
+def write_consumer(
+    store: TableStore, id_: str, next_snapshot: int, others: Mapping[str, Any] | None = None, previous: str = ""
+) -> None:
+    """Store which snapshot a streaming reader reads next. ``others``: further members of its file; ``previous``: as of
+    `consumer_previous`."""
+    before = {_PREVIOUS: {_ID: next_snapshot - 1, _IDENTITY: previous}} if previous else {}
+    content = to_java_json({_NEXT: next_snapshot, **before, **(others or {})})
     store.io.replace(store.paths.consumer(id_), content.encode())
 
 

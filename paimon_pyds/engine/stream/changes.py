@@ -24,7 +24,13 @@ from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit, place_of
 from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError
-from paimon_pyds.metadata.consumers import consumer_others, consumer_position, retaining_consumer, write_consumer
+from paimon_pyds.metadata.consumers import (
+    consumer_others,
+    consumer_position,
+    consumer_previous,
+    retaining_consumer,
+    write_consumer,
+)
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -369,7 +375,8 @@ class ChangeStream:
             write_consumer(self._store, retaining_consumer(consumer), needed)
             self._retained = needed
         if not position.reads_state:
-            write_consumer(self._store, consumer, position.next, consumer_others(self._store, consumer))
+            others = consumer_others(self._store, consumer)
+            write_consumer(self._store, consumer, position.next, others, position.last)
 
     def refresh_consumer(self) -> None:
         """Write the consumer's progress again if that was not done for some time: ``consumer.expiration-time`` removes
@@ -384,8 +391,8 @@ class ChangeStream:
         self._refresh_at = now + min(_REFRESH_SECONDS, float("inf") if expiration is None else expiration / 4000)
         for name in (consumer, retaining_consumer(consumer)):
             with suppress(FileNotFoundError):
-                position = consumer_position(self._store, name)
-                write_consumer(self._store, name, position, consumer_others(self._store, name))
+                position, previous = consumer_position(self._store, name), consumer_previous(self._store, name)
+                write_consumer(self._store, name, position, consumer_others(self._store, name), previous)
 
     # ------------------------------------------------------------------------------------ helpers
 

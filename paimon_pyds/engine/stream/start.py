@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from paimon_pyds.base.options import Kind, parse_value
@@ -17,7 +18,7 @@ from paimon_pyds.engine.stream.options import CREATED, StreamOptions
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.metadata.changelogs import changelogs, expired_changelogs, is_delta
-from paimon_pyds.metadata.consumers import consumer_position
+from paimon_pyds.metadata.consumers import consumer_position, consumer_previous
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -120,14 +121,17 @@ class _Start:
         if consumer is None or self.options.all.get("consumer.ignore-progress"):
             return None
         try:
-            next_ = consumer_position(self.store, consumer)
+            next_, previous = consumer_position(self.store, consumer), consumer_previous(self.store, consumer)
         except FileNotFoundError:
             return None
         last = 0 if self.newest is None else self.newest.id
-        if next_ > last + 1:
+        resumed = self._changes(next_)
+        is_another = bool(previous and resumed.last and previous != resumed.last)
+        if next_ > last + 1 or is_another:
+            found = f"snapshot {next_ - 1} is another one now" if is_another else f"the newest is {last}"
             raise SnapshotNotFoundError(
-                f"consumer {consumer} reads snapshot {next_} next, and the newest is {last}: the table was rolled back "
-                "or created anew",
+                f"consumer {consumer} reads snapshot {next_} next, and {found}: the table was rolled back or created "
+                "anew",
                 path=self.store.root,
                 hint="table.maintenance.reset_consumer sets it back; consumer.ignore-progress=true starts anew",
             )
@@ -138,7 +142,7 @@ class _Start:
                 path=self.store.root,
                 hint="table.maintenance.reset_consumer sets it; consumer.ignore-progress=true starts anew",
             )
-        return self._changes(next_)
+        return replace(resumed, last=previous or resumed.last)
 
     def _begin(self, start: int, **more: Any) -> StreamPosition:
         return StreamPosition(

@@ -20,6 +20,7 @@ from paimon_pyds.metadata.consumers import (
     consumer_others,
     consumer_owner,
     consumer_position,
+    consumer_previous,
     forget_consumer,
     retaining_consumer,
     write_consumer,
@@ -55,9 +56,9 @@ def reset_consumer(
     known = consumer_names(store)
     if not text("name", name).strip():
         raise OptionError("a consumer needs a name", hint=suggest(name, known, "consumers"))
-    path, before, others = store.paths.consumer(name), None, consumer_others(store, name)
+    path, before, previous, others = store.paths.consumer(name), None, "", consumer_others(store, name)
     with suppress(FileNotFoundError, CorruptFileError):  # a damaged file is written anew, or forgotten
-        before = consumer_position(store, name)
+        before, previous = consumer_position(store, name), consumer_previous(store, name)
     if next_snapshot is None:
         if name not in known and retaining_consumer(name) not in known:
             what = f"there is no consumer {name!r:.100}"
@@ -72,7 +73,7 @@ def reset_consumer(
         try:
             _check_there(store, position)
         except SnapshotNotFoundError:
-            store.io.delete([path]) if before is None else write_consumer(store, name, before, others)
+            store.io.delete([path]) if before is None else write_consumer(store, name, before, others, previous)
             raise
         store.io.delete([store.paths.consumer(retaining_consumer(name))])
     return before

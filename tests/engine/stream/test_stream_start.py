@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -249,6 +251,30 @@ def test_consumers_of_other_tables_are_refused(table: pp.Table) -> None:
     table.snapshots.rollback(2)
     with pytest.raises(SnapshotNotFoundError, match="rolled back"):
         _start(table, consumer_id="job")
+
+
+def test_a_consumer_notices_a_rollback_that_new_commits_hide(table: pp.Table) -> None:
+    """By the number alone it would leave out rows of new snapshots that have the numbers of old ones."""
+    assert [change.snapshot for change in table.follow(from_=1, consumer_id="job", until="latest")] == [1, 2, 4]
+    table.snapshots.rollback(2)
+    for number in range(3, 7):
+        table.append({"id": [number]})
+    with pytest.raises(SnapshotNotFoundError, match="snapshot 4 is another one now: the table was rolled back"):
+        list(table.follow(consumer_id="job", until="latest"))
+    table.maintenance.reset_consumer("job", 3)
+    seen = [change.batch["id"].to_pylist() for change in table.follow(consumer_id="job", until="latest")]
+    assert seen == [[3], [4], [5], [6]]
+    assert _start(table, consumer_id="job").next == 7
+
+
+def test_a_consumer_that_another_writer_moved_goes_on(table: pp.Table) -> None:
+    list(table.follow(from_=1, consumer_id="job", until="latest"))
+    file = Path(table.path, "consumer", "consumer-job")
+    stored = json.loads(file.read_text())
+    assert stored == {"nextSnapshot": 5, "previousSnapshot": {"id": 4, "deltaManifestList": ANY}}
+    for moved in ({"nextSnapshot": 3}, {**stored, "nextSnapshot": 3}):
+        file.write_text(json.dumps(moved))
+        assert [change.snapshot for change in table.follow(consumer_id="job", until="latest")] == [4]
 
 
 def test_a_branch_has_its_own_stream(table: pp.Table) -> None:
