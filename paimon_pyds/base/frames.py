@@ -148,11 +148,18 @@ def _with_rows_gathered(parts: Iterator[Any], convert: Convert) -> Iterator[Any]
 def _from_rows(rows: Sequence[Mapping[str, Any]], convert: Convert) -> pa.Table:
     """A table of dictionaries; the columns are those of all of them, and NULL where one has none."""
     names = dict.fromkeys(chain.from_iterable(rows))
+    if not names:
+        return _without_columns(len(rows))
     table = _from_columns({name: [row.get(name) for row in rows] for name in names}, convert)
     if any(len(row) < len(names) for row in rows) and all(isinstance(name, str) for name in names):
         plain = pa.struct([(name, pa.null()) for name in names])  # members are noted already
         table = with_left_out(table, find_left_out(rows, plain))
     return table
+
+
+def _without_columns(rows: int) -> pa.Table:
+    """Rows of which no value is given: Arrow counts them by a column, also after it is left out."""
+    return pa.table([pa.nulls(rows)], names=[""]).select([])
 
 
 def _from_columns(columns: Mapping[str, Any], convert: Convert) -> pa.Table:
@@ -269,6 +276,8 @@ def _check_polars(frame: Any) -> None:
 
 
 def _from_pandas(frame: Any, convert: Convert) -> pa.Table:
+    if not len(frame.columns):
+        return _without_columns(len(frame))
     if not frame.columns.is_unique:
         twice = [*dict.fromkeys(frame.columns[frame.columns.duplicated()])]
         raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")

@@ -79,7 +79,7 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
         raise SchemaError(
             f"the column {missing.name!r} is NOT NULL and missing from the data",
             path=table,
-            hint=f"add it; the data has {names_text(names)}",
+            hint=f"add it; the data has {names_text(names) or 'no column'}",
         )
     return found
 

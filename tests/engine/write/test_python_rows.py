@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
@@ -239,6 +241,20 @@ def test_each_column_has_one_error(tmp_path: Path) -> None:
     rows = ({"a": i if i < 70_000 else "x"} for i in range(70_001))
     with pytest.raises(SchemaError, match=r"'x' does not fit column 'a'.*first in row 70,001"):
         table.append(rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[{}, {}], ({} for _ in range(2)), pd.DataFrame(index=[0, 1]), pa.table({"x": [1, 2]}).select([])],
+    ids=["dictionaries", "iterator", "pandas", "Arrow"],
+)
+def test_rows_without_any_value_are_rows(tmp_path: Path, rows: Any) -> None:
+    table = pp.Table.create(tmp_path / "t", "a INT, b STRING")
+    table.append(rows)
+    assert table.to_arrow().to_pylist() == [{"a": None, "b": None}] * 2
+    by_key = pp.Table.create(tmp_path / "k", "a INT, b STRING", primary_key=["a"], options={"bucket": "1"})
+    with pytest.raises(SchemaError, match=r"'a' is NOT NULL and missing from the data.*the data has no column"):
+        by_key.append([{}])
 
 
 def test_without_a_table_rows_are_inferred(tmp_path: Path) -> None:
