@@ -123,7 +123,7 @@ def test_options_that_the_server_gives_to_new_tables(catalog: Catalog, server: R
 def test_tables_of_other_kinds_are_refused(catalog: Catalog, server: RestCatalogServer) -> None:
     catalog.create_table("shop.t", SCHEMA)
     server.databases["shop"]["t"]["schema"] |= {"options": {"type": "object-table"}}
-    with pytest.raises(UnsupportedError, match=r"shop\.t is of the type 'object-table'") as caught:
+    with pytest.raises(UnsupportedError, match=r"shop\.t is not a Paimon table: its type is 'object-table'") as caught:
         catalog.table("shop.t")
     assert caught.value.feature == "object-tables"
 
