@@ -11,15 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
 
-_NEXT, _PREVIOUS = "nextSnapshot", "previousSnapshot"
+_NEXT, _PREVIOUS = _KNOWN = "nextSnapshot", "previousSnapshot"
 _ID, _IDENTITY = "id", "deltaManifestList"
 _RETAINED = ".retained"
+
+
+class Consumer(NamedTuple):
+    """The stored progress of a streaming reader.
+
+    Attributes:
+        next: the number of the snapshot that it reads next.
+        previous: identifies the snapshot before that one (`position.snapshot_identity`), as it was read; empty where
+            that is not known.
+        others: the members of its file that this version does not know.
+    """
+
+    next: int
+    previous: str = ""
+    others: Mapping[str, Any] = {}
 
 
 def consumers(store: TableStore) -> dict[str, int]:
@@ -46,16 +61,16 @@ def consumer_position(store: TableStore, id_: str) -> int:
     return store.parse_file(store.paths.consumer(id_), lambda data, path: JsonObject(data, path).integer(_NEXT))
 
 
-def consumer_previous(store: TableStore, id_: str) -> str:
-    """What identifies the snapshot before the next one of a streaming reader (`position.snapshot_identity`), as it was
-    read; empty where that is not known. Raises as `consumer_position`."""
+def read_consumer(store: TableStore, id_: str) -> Consumer:
+    """The progress of a streaming reader, by one look at its file: another writer may move it. Raises as
+    `consumer_position`."""
 
-    def parse(data: bytes, path: str) -> str:
+    def parse(data: bytes, path: str) -> Consumer:
         found = JsonObject(data, path)
-        previous = found.object_or_none(_PREVIOUS) or {}
+        next_, previous = found.integer(_NEXT), found.object_or_none(_PREVIOUS) or {}
         # Another writer may have moved the reader, and left this member as it was.
-        is_before_next = previous.get(_ID) == found.integer(_NEXT) - 1
-        return str(previous.get(_IDENTITY, "")) if is_before_next else ""
+        identity = str(previous.get(_IDENTITY, "")) if previous.get(_ID) == next_ - 1 else ""
+        return Consumer(next_, identity, found.others(_KNOWN))
 
     return store.parse_file(store.paths.consumer(id_), parse)
 
@@ -63,19 +78,15 @@ def consumer_previous(store: TableStore, id_: str) -> str:
 def consumer_others(store: TableStore, id_: str) -> Mapping[str, Any]:
     """The members of a reader's file that this version does not know; none where the file is absent or damaged."""
     with suppress(FileNotFoundError, CorruptFileError):
-        return store.parse_file(
-            store.paths.consumer(id_), lambda data, at: JsonObject(data, at).others((_NEXT, _PREVIOUS))
-        )
+        return store.parse_file(store.paths.consumer(id_), lambda data, at: JsonObject(data, at).others(_KNOWN))
     return {}
 
 
-def write_consumer(
-    store: TableStore, id_: str, next_snapshot: int, others: Mapping[str, Any] | None = None, previous: str = ""
-) -> None:
-    """Store which snapshot a streaming reader reads next. ``others``: further members of its file; ``previous``: as of
-    `consumer_previous`."""
-    before = {_PREVIOUS: {_ID: next_snapshot - 1, _IDENTITY: previous}} if previous else {}
-    content = to_java_json({_NEXT: next_snapshot, **before, **(others or {})})
+def write_consumer(store: TableStore, id_: str, consumer: Consumer) -> None:
+    """Store the progress of a streaming reader."""
+    next_, previous, others = consumer
+    before = {_PREVIOUS: {_ID: next_ - 1, _IDENTITY: previous}} if previous else {}
+    content = to_java_json({_NEXT: next_, **before, **others})
     store.io.replace(store.paths.consumer(id_), content.encode())
 
 

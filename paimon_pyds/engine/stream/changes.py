@@ -25,9 +25,9 @@ from paimon_pyds.engine.stream.read import ChangeRows, ChangeSplit, place_of
 from paimon_pyds.engine.stream.start import created_anew, starting_position, table_identity
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, SnapshotNotFoundError
 from paimon_pyds.metadata.consumers import (
+    Consumer,
     consumer_others,
-    consumer_position,
-    consumer_previous,
+    read_consumer,
     retaining_consumer,
     write_consumer,
 )
@@ -372,11 +372,11 @@ class ChangeStream:
             return
         needed = max(position.next - (not position.reads_state), 1)
         if needed != self._retained:
-            write_consumer(self._store, retaining_consumer(consumer), needed)
+            write_consumer(self._store, retaining_consumer(consumer), Consumer(needed))
             self._retained = needed
         if not position.reads_state:
             others = consumer_others(self._store, consumer)
-            write_consumer(self._store, consumer, position.next, others, position.last)
+            write_consumer(self._store, consumer, Consumer(position.next, position.last, others))
 
     def refresh_consumer(self) -> None:
         """Write the consumer's progress again if that was not done for some time: ``consumer.expiration-time`` removes
@@ -391,8 +391,7 @@ class ChangeStream:
         self._refresh_at = now + min(_REFRESH_SECONDS, float("inf") if expiration is None else expiration / 4000)
         for name in (consumer, retaining_consumer(consumer)):
             with suppress(FileNotFoundError):
-                position, previous = consumer_position(self._store, name), consumer_previous(self._store, name)
-                write_consumer(self._store, name, position, consumer_others(self._store, name), previous)
+                write_consumer(self._store, name, read_consumer(self._store, name))
 
     # ------------------------------------------------------------------------------------ helpers
 

@@ -18,7 +18,7 @@ from paimon_pyds.engine.stream.options import CREATED, StreamOptions
 from paimon_pyds.engine.stream.position import StreamPosition, snapshot_identity
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.metadata.changelogs import changelogs, expired_changelogs, is_delta
-from paimon_pyds.metadata.consumers import consumer_position, consumer_previous
+from paimon_pyds.metadata.consumers import read_consumer
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -121,7 +121,7 @@ class _Start:
         if consumer is None or self.options.all.get("consumer.ignore-progress"):
             return None
         try:
-            next_, previous = consumer_position(self.store, consumer), consumer_previous(self.store, consumer)
+            next_, previous, _ = read_consumer(self.store, consumer)
         except FileNotFoundError:
             return None
         last = 0 if self.newest is None else self.newest.id

@@ -16,12 +16,12 @@ from contextlib import suppress
 from paimon_pyds.base.options.option import integer, text
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
 from paimon_pyds.metadata.consumers import (
+    Consumer,
     consumer_names,
     consumer_others,
     consumer_owner,
-    consumer_position,
-    consumer_previous,
     forget_consumer,
+    read_consumer,
     retaining_consumer,
     write_consumer,
 )
@@ -56,27 +56,27 @@ def reset_consumer(
     known = consumer_names(store)
     if not text("name", name).strip():
         raise OptionError("a consumer needs a name", hint=suggest(name, known, "consumers"))
-    path, before, previous, others = store.paths.consumer(name), None, "", consumer_others(store, name)
+    path, before, others = store.paths.consumer(name), None, consumer_others(store, name)
     with suppress(FileNotFoundError, CorruptFileError):  # a damaged file is written anew, or forgotten
-        before, previous = consumer_position(store, name), consumer_previous(store, name)
+        before = read_consumer(store, name)
     if next_snapshot is None:
         if name not in known and retaining_consumer(name) not in known:
             what = f"there is no consumer {name!r:.100}"
             raise NotFoundError(what, path=store.root, hint=suggest(name, known, "consumers"))
         if not dry_run:
             forget_consumer(store, name)
-        return before
+        return before and before.next
     position = integer("next_snapshot", next_snapshot)
     _check_there(store, position)
     if not dry_run:
-        write_consumer(store, name, position, others)
+        write_consumer(store, name, Consumer(position, others=others))
         try:
             _check_there(store, position)
         except SnapshotNotFoundError:
-            store.io.delete([path]) if before is None else write_consumer(store, name, before, others, previous)
+            store.io.delete([path]) if before is None else write_consumer(store, name, before)
             raise
         store.io.delete([store.paths.consumer(retaining_consumer(name))])
-    return before
+    return before and before.next
 
 
 def _check_there(store: TableStore, id_: int) -> None:

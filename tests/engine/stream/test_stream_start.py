@@ -16,6 +16,7 @@ from paimon_pyds.engine.stream import StreamPosition
 from paimon_pyds.engine.stream.options import StreamOptions
 from paimon_pyds.engine.stream.start import starting_position
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError
+from paimon_pyds.storage.local import LocalFileIO
 from support.copies import copied
 from support.streams import read_all, stream_of
 
@@ -275,6 +276,25 @@ def test_a_consumer_that_another_writer_moved_goes_on(table: pp.Table) -> None:
     for moved in ({"nextSnapshot": 3}, {**stored, "nextSnapshot": 3}):
         file.write_text(json.dumps(moved))
         assert [change.snapshot for change in table.follow(consumer_id="job", until="latest")] == [4]
+
+
+def test_a_consumer_that_another_reader_moves_meanwhile(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that its file says is of one moment."""
+    list(table.follow(from_=1, consumer_id="job", until="latest"))
+    file = Path(table.path, "consumer", "consumer-job")
+    after = file.read_bytes()
+    table.maintenance.reset_consumer("job", 2)
+    read = LocalFileIO.read_bytes
+
+    def then_moved(io: LocalFileIO, path: str) -> bytes:
+        found = read(io, path)
+        if path == str(file):
+            file.write_bytes(after)
+        return found
+
+    monkeypatch.setattr(LocalFileIO, "read_bytes", then_moved)
+    assert _start(table, consumer_id="job").next == 2
+    assert _start(table, consumer_id="job").next == 5
 
 
 def test_a_branch_has_its_own_stream(table: pp.Table) -> None:
