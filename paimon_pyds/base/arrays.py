@@ -200,6 +200,11 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
+def no_columns(rows: int) -> pa.RecordBatch:
+    """A batch of some rows and no columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
+
+
 def rows_table(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
     """The same as ``pa.Table.from_pylist(rows, schema)``."""
     return pa.Table.from_arrays([array([row.get(f.name) for row in rows], f.type) for f in schema], schema=schema)

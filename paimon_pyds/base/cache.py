@@ -187,9 +187,12 @@ class SizedCache:
         value = self.get(key)
         if value is None:
             value = load()
-            weight = weigh(value)
-            (self._small if weight <= self._most else self._large).put(key, value, weight)
+            self.put(key, value, weigh(value))
         return cast(_T, value)
+
+    def put(self, key: Hashable, value: Any, weight: int) -> None:
+        """As `ByteLimitedCache.put`."""
+        (self._small if weight <= self._most else self._large).put(key, value, weight)
 
     def get(self, key: Hashable) -> Any:
         """The value of a key if it is here, else None."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.absent_fields import LeftOut, batches_with_left_out, find_left_out, left_out_of, with_left_out
 from paimon_pyds.base.arrays import array as arrow_array
+from paimon_pyds.base.arrays import no_columns
 from paimon_pyds.base.python_values import LossyValueError, as_mapping, check_lossless, none_of
 from paimon_pyds.base.types.arrow import is_variant
 from paimon_pyds.errors import SchemaError
@@ -149,17 +150,12 @@ def _from_rows(rows: Sequence[Mapping[str, Any]], convert: Convert) -> pa.Table:
     """A table of dictionaries; the columns are those of all of them, and NULL where one has none."""
     names = dict.fromkeys(chain.from_iterable(rows))
     if not names:
-        return _without_columns(len(rows))
+        return pa.Table.from_batches([no_columns(len(rows))])
     table = _from_columns({name: [row.get(name) for row in rows] for name in names}, convert)
     if any(len(row) < len(names) for row in rows) and all(isinstance(name, str) for name in names):
         plain = pa.struct([(name, pa.null()) for name in names])  # members are noted already
         table = with_left_out(table, find_left_out(rows, plain))
     return table
-
-
-def _without_columns(rows: int) -> pa.Table:
-    """Rows of which no value is given: Arrow counts them by a column, also after it is left out."""
-    return pa.table([pa.nulls(rows)], names=[""]).select([])
 
 
 def _from_columns(columns: Mapping[str, Any], convert: Convert) -> pa.Table:
@@ -277,7 +273,7 @@ def _check_polars(frame: Any) -> None:
 
 def _from_pandas(frame: Any, convert: Convert) -> pa.Table:
     if not len(frame.columns):
-        return _without_columns(len(frame))
+        return pa.Table.from_batches([no_columns(len(frame))])
     if not frame.columns.is_unique:
         twice = [*dict.fromkeys(frame.columns[frame.columns.duplicated()])]
         raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")

@@ -79,8 +79,3 @@ def _joined(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> Sequence[pa.R
         return parts
     joined: list[pa.RecordBatch] = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
     return joined
-
-
-def no_columns(rows: int) -> pa.RecordBatch:
-    """A batch of some rows and no columns."""
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))

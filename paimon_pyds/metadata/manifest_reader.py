@@ -141,8 +141,9 @@ class ManifestReader:
         held = [self._store.held_manifest(m.file_name, columns, m.file_size) for m in manifests]
         rest = [manifest for manifest, entries in zip(manifests, held, strict=True) if entries is None]
         at_once = requests_at_once(self._store.io)
-        small = [] if at_once else [m for m in rest if m.file_size < MIN_CACHED_BYTES]
-        others = [m for m in rest if at_once or m.file_size >= MIN_CACHED_BYTES]
+        together = 0 if at_once else MIN_CACHED_BYTES  # smaller ones are decoded together
+        small = [m for m in rest if m.file_size < together]
+        others = [m for m in rest if m.file_size >= together]
         large = len(others) > 1 and sum(m.file_size for m in others) >= _PARALLEL_BYTES
         read = partial(self._read, columns=columns)
         few = not large and not at_once and len(others) < _PARALLEL_READS
@@ -152,7 +153,7 @@ class ManifestReader:
         for manifest, entries in zip(manifests, held, strict=True):
             if entries is not None:
                 yield self._checked(manifest, entries)
-            elif at_once or manifest.file_size >= MIN_CACHED_BYTES:
+            elif manifest.file_size >= together:
                 yield next(found)
             else:
                 yield self._checked(manifest, next(small_ones))

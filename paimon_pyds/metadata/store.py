@@ -55,6 +55,8 @@ _HINT_STEPS = 32
 _PARALLEL_READS = 16
 _MANIFEST_FILE_WEIGHT = 800
 _LOOK_BYTES = 400
+_ENTRIES_BYTES = 4096
+"""Bytes that the objects of a decoded manifest take next to its buffers."""
 MIN_CACHED_BYTES = 128 << 10
 """Bytes of a manifest from which its decoded form is cached on disk: decoding a smaller one takes about as long."""
 
@@ -439,7 +441,8 @@ class TableStore(SchemaStore):
         places = [(self.paths.manifest(name), size) for name, size in manifests]
         files = concurrent_map(lambda place: (self._read(*place), place[0]), places, threads)
         for place, entries in zip(places, decode_manifests(files, wanted), strict=True):
-            METADATA_CACHE.get_or_load((self.io, *place, wanted), partial(_same, entries), _bytes_of_rows)
+            # Their memory belongs to other manifests', too, which are cached with them.
+            METADATA_CACHE.put((self.io, *place, wanted), entries, int(entries.nbytes) + _ENTRIES_BYTES)
             yield entries
 
     def held_manifest(
@@ -460,7 +463,7 @@ class TableStore(SchemaStore):
         """Whether this was called for a manifest before, or it is in memory."""
         key = self.io, self.paths.manifest(name), size, "looked at"
         looked = METADATA_CACHE.get(key) or self.held_manifest(name, ("file_name",), size) is not None
-        METADATA_CACHE.get_or_load(key, lambda: True, lambda _: _LOOK_BYTES)
+        METADATA_CACHE.put(key, True, _LOOK_BYTES)
         return bool(looked)
 
     def sift_manifest(
@@ -691,17 +694,8 @@ def _joined(parts: Sequence[pa.RecordBatch], columns: Sequence[str]) -> pa.Recor
     return whole.select(list(columns))
 
 
-def _same(entries: pa.RecordBatch) -> pa.RecordBatch:
-    return entries
-
-
-def _bytes_of_rows(entries: pa.RecordBatch) -> int:
-    """Of entries whose memory belongs to other manifests', too, which are cached with them."""
-    return int(entries.nbytes) + 4096
-
-
 def _bytes_of(entries: pa.RecordBatch) -> int:
-    return int(entries.get_total_buffer_size()) + 4096
+    return int(entries.get_total_buffer_size()) + _ENTRIES_BYTES
 
 
 def is_file_name(name: str) -> bool:

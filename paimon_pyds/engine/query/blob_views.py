@@ -72,6 +72,11 @@ def _opened(io: FileIO, root: str, name: str) -> TableStore:
 
 
 def _places_of(store: TableStore, field_id: int, row_ids: Sequence[int]) -> dict[int, FilePlace | None]:
+    from paimon_pyds.engine.read import read_splits
+    from paimon_pyds.engine.scan.plan import plan_scan
+    from paimon_pyds.format.blob.references import decode_descriptor
+    from paimon_pyds.keys.merge.key_set import one_of
+
     schema = store.latest_schema()
     field = next((field for field in schema.fields if field.id == field_id), None)
     if field is None:
@@ -82,17 +87,10 @@ def _places_of(store: TableStore, field_id: int, row_ids: Sequence[int]) -> dict
         raise UnsupportedError(f"column {field.name} has views itself", path=store.root, feature="blob")
     options = TableOptions({**schema.options, "blob-as-descriptor": "true"})
     state = TableState(store.latest_snapshot(), schema)
-    from paimon_pyds.keys.merge.key_set import one_of
-
     rows = one_of(METADATA_FIELDS[ROW_ID], array(row_ids, pa.int64()))
-    from paimon_pyds.engine.scan.plan import plan_scan
-
     plan = plan_scan(store, ScanRequest(state, rows, (field,), options, metadata_columns=(ROW_ID,)))
     outside = file_paths(store, schema.options, outside=True).external_roots
     found: dict[int, FilePlace | None] = {}
-    from paimon_pyds.engine.read import read_splits
-    from paimon_pyds.format.blob.references import decode_descriptor
-
     for batch in read_splits(plan.spec, plan.files):
         for value, row_id in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             if value is None:

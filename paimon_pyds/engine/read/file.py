@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import array, is_true, one_array, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import array, is_true, no_columns, one_array, pc, scalar, to_numpy
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import worked
@@ -30,7 +30,6 @@ from paimon_pyds.base.variant.parts import Path, VariantParts
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import FiltersRows, FormatReader, PrunesParts, ReadCounters, has_kind
-from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import is_blob_file
 from paimon_pyds.metadata.partition import partition_texts

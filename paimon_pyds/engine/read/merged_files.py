@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import from_numpy
+from paimon_pyds.base.arrays import from_numpy, no_columns
 from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.sort.external import RowSorter, SortSpec
@@ -27,7 +27,6 @@ from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, metadata_column, re
 from paimon_pyds.engine.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.engine.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.changed_rows import changed_rows, updated_rows
 from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.filter import MergeFilter

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, from_numpy
+from paimon_pyds.base.arrays import Int64s, from_numpy, no_columns
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.sort.external import RowSorter, SortSpec
@@ -25,7 +25,6 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.split_read import read_split, read_splits, with_blobs
-from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, with_key_columns, without_deletes
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.windows import SortedBatches, windows

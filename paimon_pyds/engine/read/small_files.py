@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, one_batch, pc, scalar
+from paimon_pyds.base.arrays import Int64s, array, empty_table, from_numpy, is_true, no_columns, one_batch, pc, scalar
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import ROW_INDEX, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, live_rows, planned_rows, vector_bytes
-from paimon_pyds.format.batches import no_columns
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import is_true
+from paimon_pyds.base.arrays import is_true, no_columns
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
@@ -25,7 +25,7 @@ from paimon_pyds.format.avro.container import BLOCK_BYTES, Block, ContainerReade
 from paimon_pyds.format.avro.lockstep import are_alike, field_places
 from paimon_pyds.format.avro.records import RecordDecoder, RecordRows, encode_rows
 from paimon_pyds.format.avro.types import has_references, plain_schema, project, write_schema
-from paimon_pyds.format.batches import no_columns, resized
+from paimon_pyds.format.batches import resized
 from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.storage import FileIO, OutputFile
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import to_numpy
+from paimon_pyds.base.arrays import no_columns, to_numpy
 from paimon_pyds.base.options import TableOptions, check_known
 from paimon_pyds.base.options.option import integer, mapping, several
 from paimon_pyds.base.progress import counted as counted_items
@@ -25,7 +25,6 @@ from paimon_pyds.base.text import Summary, plain
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.execution.live_files import file_specs, indexed_batches, live_in, planned_live_files
 from paimon_pyds.errors import OptionError
-from paimon_pyds.format.batches import no_columns
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs, size_advice
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
