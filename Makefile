@@ -65,8 +65,10 @@ test-connect: java newest  ## the Spark tests that may differ over Spark Connect
 test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
 	HYPOTHESIS_PROFILE=few $(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)
 
-test-long: java newest  ## the tests that take minutes, and many more random examples of the others
+test-long: java newest oldest  ## the tests that take minutes, many more random examples, and all Spark tests of each kind
 	HYPOTHESIS_PROFILE=long $(NEWEST) -m pytest --timeout 3600 $(ARGS)
+	$(OLDEST) -m pytest -m "(spark or smoke) and slow" --timeout 3600 $(ARGS)
+	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "($(CONNECT)) and slow" --timeout 3600 $(ARGS)
 
 bench: java newest pypaimon  ## ratios against pypaimon-rust, pypaimon, Java and Spark's Parquet source, with peak memory
 	$(NEWEST) -m benchmarks $(ARGS)

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+import tracemalloc  # noqa: F401 - pytest imports it where threads report errors, and two at a time find half of it
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack

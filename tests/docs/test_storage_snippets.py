@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from support import servers
-from support.effort import sampled
+from support.effort import LONG
 from support.fixtures import ROOT
 from support.s3_server import ACCESS_KEY, SECRET_KEY, Server, serving
 from support.snippets import run_typed
@@ -153,7 +153,7 @@ def test_python_and_the_command_line(store: Store, name: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@each(sampled(STORES, 2))
+@each(STORES if LONG else STORES[:1])
 def test_spark(store: Store, name: str, spark: Any) -> None:
     names: dict[str, Any] = {"spark": spark}
     blocks = [(code, shown) for kind, code, shown in _blocks(name) if kind == "python"]

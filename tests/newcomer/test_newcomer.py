@@ -105,6 +105,7 @@ def test_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not (wrong := differences("without_spark.txt", Typist())), "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_with_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     typist = Typist(spark)

@@ -40,6 +40,7 @@ def test_buckets_are_those_of_java(frames, name):
     assert differing(frames, str(table_path(name))) == 0
 
 
+@pytest.mark.slow
 def test_keys_of_all_types(frames, path):
     frame = frames.spark.sql(query(COLUMNS)).select("id", *KEYS)
     rows = frame.toArrow().combine_chunks()
@@ -104,6 +105,7 @@ def files_per_bucket(path) -> Counter:
     return Counter(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("by_function", "primary_key"), sampled(itertools.product([False, True], [None, "P,k"]), 1))
 def test_files_per_bucket(frames, path, primary_key, by_function):
     """Each task writes a file for each bucket that it has rows of; shuffled rows of a bucket are in one task."""

@@ -104,6 +104,7 @@ def test_rows_with_kinds_are_upserts_and_deletes(spark: Any, path: str, options:
     assert _names(table) == [("changes", 0), ("changes", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_a_merge_with_clauses_is_made_once(query: Query, path: str) -> None:
     table, function = _merged_table(path, None)
@@ -176,6 +177,7 @@ def test_the_default_name_is_the_id_of_the_query(query: Query, path: str) -> Non
     assert _names(pp.Table.open(path)) == [(query.id, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_micro_batches_that_come_again(spark: Any, path: str) -> None:
     """The function as Spark calls it, without a query and its worker."""

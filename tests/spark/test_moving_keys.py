@@ -96,6 +96,7 @@ def test_columns_are_known_by_their_whole_names(frames, path):
         assert [tuple(row.values()) for row in rows] == expected
 
 
+@pytest.mark.slow
 def test_rows_that_spark_sends_with_large_texts(frames, path):
     setting = "spark.sql.execution.arrow.useLargeVarTypes"
     frames.spark.conf.set(setting, "true")
@@ -109,6 +110,7 @@ def test_rows_that_spark_sends_with_large_texts(frames, path):
         frames.spark.conf.unset(setting)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("key", sampled(["id", "STRING(id)", "DATE_ADD(DATE'2026-01-01', INT(id))"], 1))
 def test_of_rows_that_spark_holds_only_keys_between_theirs_are_read(frames, path, key, monkeypatch):
@@ -180,6 +182,7 @@ def test_of_two_jobs_that_write_one_key_at_once_the_second_begins_again(frames, 
     assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, 0, "x")]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_keys_of_files_older_than_the_ttl_are_not_found(frames, path):
     def put(ids, p, ttl=None):
@@ -196,6 +199,7 @@ def test_keys_of_files_older_than_the_ttl_are_not_found(frames, path):
         put("2", 3)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_keys_are_read_by_tasks_of_spark_whatever_the_bootstrap_parallelism(frames, path, monkeypatch):
     tasks, keys = [], moving_keys._known_keys

@@ -32,6 +32,7 @@ def test_a_dataframe_of_messages_is_written_into_a_key_table(spark: Any, path: s
     assert table.count() == 2
 
 
+@pytest.mark.slow
 def test_changes_of_a_key_in_several_partitions_are_ordered(spark: Any, path: str) -> None:
     table = pp.Table.create(path, "id INT, n INT", primary_key="id", options={"bucket": "2"})
     base = {"database": "d", "table": "t"}
@@ -46,6 +47,7 @@ def test_changes_of_a_key_in_several_partitions_are_ordered(spark: Any, path: st
         pp.cdc.debezium(wrong, table, value="json").collect()
 
 
+@pytest.mark.slow
 def test_a_stream_of_messages_goes_into_the_sink(spark: Any, path: str, tmp_path: Path) -> None:
     table = pp.Table.create(path, ORDERS, primary_key="id", options={"bucket": "1"})
     folder = tmp_path / "in"

@@ -31,6 +31,7 @@ def rows_of(values, turn, tasks):
     return f"SELECT /*+ REPARTITION({tasks}) */ INT(p) AS p, k, BIGINT(v) AS v FROM VALUES {cells} AS t(p, k, v)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_function", [False, True])
 def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
     random = Random(17)

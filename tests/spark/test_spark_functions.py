@@ -44,6 +44,7 @@ def table(path: str) -> pp.Table:
     return made
 
 
+@pytest.mark.slow
 def test_reads_and_row_operations(spark: Any, table: pp.Table) -> None:
     with zone(spark, ZONE):
         whole = spark.read.format("paimon").load(table.path)

@@ -52,6 +52,7 @@ def test_every_write_brings_columns(spark: Any, tmp_path: Path) -> None:
     assert rows[4]["m"] == 0.5 and rows[4]["b"] is None and rows[3]["n"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sink", ["sink", "foreach_batch"])
 def test_streams_bring_columns(spark: Any, tmp_path: Path, sink: str) -> None:
     table = pp.Table.create(tmp_path / "t", "id INT", ["id"], options={"bucket": "1"})

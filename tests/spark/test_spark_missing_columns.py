@@ -22,6 +22,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "bucket"), [("plain", "2"), ("shuffled", "-1")])
 def test_rows_that_replace_others_need_all_columns(frames, path, way, bucket):
     pp.Table.create(path, "id BIGINT, p BIGINT, v BIGINT", primary_key="id", options={"bucket": bucket})
@@ -40,6 +41,7 @@ def test_rows_that_replace_others_need_all_columns(frames, path, way, bucket):
         save(frames, frames.spark.sql("SELECT 1L AS id, 2L AS p, '+U' AS op"), path, rowkind_column="op")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_keys_that_move(frames, path):
     table = pp.Table.create(path, "id BIGINT, p BIGINT, v BIGINT", "id", "p")

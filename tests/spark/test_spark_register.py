@@ -86,6 +86,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 @pytest.mark.classic
 @pytest.mark.slow
 def test_a_session_that_has_the_formats_is_left_alone_in_silence() -> None:

@@ -54,6 +54,7 @@ def test_insert_into(frames, six, view):
     assert len(six.snapshots.list()) == 6
 
 
+@pytest.mark.slow
 def test_a_view_shows_what_was_inserted_through_it(frames, view):
     count = f"SELECT count(*), max(id) FROM {view}"
     assert frames.rows(count) == [(6, 6)]
@@ -106,6 +107,7 @@ def test_insert_that_does_not_fit(spark, six, view):
     assert [s.id for s in six.snapshots.list()] == before
 
 
+@pytest.mark.slow
 def test_insert_into_a_partitioned_table_by_options_of_the_view(spark, frames, path):
     frames.save("SELECT id, int(id % 3) AS p FROM range(6)", path, partition_by="p")
     spark.sql(
@@ -130,6 +132,7 @@ def test_insert_into_a_new_table_through_a_view_with_columns(spark, frames, path
     assert frames.rows(frames.load(path)) == [(1, "x")]
 
 
+@pytest.mark.slow
 def test_tables_of_the_catalog_need_their_path_again(spark, frames, six):
     name = f"catalogued_{next(_names)}"
     spark.sql(f"CREATE TABLE {name} USING paimon OPTIONS (path '{six.path}')")

@@ -54,6 +54,7 @@ def tasks_of(spark: Any, name: str) -> int:
     return len({row[0] for row in spark.sql(f"SELECT spark_partition_id(), id FROM {name}").collect()})
 
 
+@pytest.mark.slow
 def test_a_view_of_many_small_files_is_one_task_and_always_new(spark, frames, path, view):
     table = files(path, 30)
     name = view(path)
@@ -94,6 +95,7 @@ def test_what_others_change_is_seen_by_the_next_load(spark, frames, table, view)
     assert frames.load(table.path, source__split__target_size="4mb").count() == FILES - 1
 
 
+@pytest.mark.slow
 def test_rows_with_a_key_that_the_session_writes(spark, frames, path, view):
     keyed = pp.Table.create(path, "id BIGINT, v INT", "id", options={"bucket": 4})
     keyed.append({"id": list(range(100)), "v": [0] * 100})
@@ -108,6 +110,7 @@ def test_rows_with_a_key_that_the_session_writes(spark, frames, path, view):
         assert frames.rows(query) == [(150, 100)]
 
 
+@pytest.mark.slow
 def test_a_view_over_a_table_of_the_catalog_is_planned_by_each_query(spark, frames, table):
     name = f"catalogued_{next(_names)}"
     spark.sql(f"CREATE TABLE {name} USING paimon OPTIONS (path '{table.path}')")

@@ -96,7 +96,7 @@ def test_a_catalog_whose_tables_lie_in_a_store(frames, server, tmp_path: Path):
     "own",
     [
         {"bucket": "2", "deletion-vectors.enabled": "true", "file.format": "orc"},
-        {"bucket": "-1"},
+        pytest.param({"bucket": "-1"}, marks=pytest.mark.long),
         {"bucket": "-2"},
     ],
     ids=["fixed", "moving", "postpone"],

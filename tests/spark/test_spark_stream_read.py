@@ -84,6 +84,7 @@ def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_
     assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_once_makes_one_batch_of_all_that_is_there(spark: Any, table: pp.Table, tmp_path: Path) -> None:
     limits = {} if find_spec("pyspark.sql.streaming.datasource") is None else {"read__stream__maxFilesPerTrigger": 1}
@@ -100,6 +101,7 @@ def test_once_makes_one_batch_of_all_that_is_there(spark: Any, table: pp.Table, 
     assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
 
 
+@pytest.mark.slow
 def test_limits_cut_a_backlog_into_batches(spark: Any, table: pp.Table, tmp_path: Path) -> None:
     for n in range(3, 6):
         table.append(numbers(n))
@@ -110,6 +112,7 @@ def test_limits_cut_a_backlog_into_batches(spark: Any, table: pp.Table, tmp_path
     assert [offset["next"] for offset in query.offsets()] == [2, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_batch_that_fails_has_the_same_rows_again(spark: Any, table: pp.Table, tmp_path: Path) -> None:
     seen, checkpoint = tmp_path / "seen", str(tmp_path / "checkpoint")
 
@@ -144,6 +147,7 @@ def nothing() -> Any:
     return nullcontext()
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_changes_of_a_key_table_have_their_kinds(spark: Any, path: str, tmp_path: Path) -> None:
     table = pp.Table.create(path, "id INT, n INT", primary_key="id", options={"changelog-producer": "input"})
@@ -198,6 +202,7 @@ class Followed:
         assert [rows] == self.batches.setdefault(number, [rows])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.classic
 def test_what_a_query_has_seen_is_the_table(spark: Any, tmp_path: Path) -> None:

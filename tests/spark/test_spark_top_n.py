@@ -39,6 +39,7 @@ def orders(path):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "n"),
     [

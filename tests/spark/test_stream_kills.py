@@ -18,6 +18,7 @@ KILLS = 60 if LONG else 3
 pytestmark = pytest.mark.smoke
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_row_is_there_once_whichever_step_is_killed(tmp_path: Path, kind: str) -> None:
     stream = KilledStream(tmp_path, kind, SEED, has_limits=HAS_LIMITS)

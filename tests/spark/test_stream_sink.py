@@ -95,7 +95,9 @@ def _orphans(stream: Stream) -> int:
 
 
 @pytest.mark.over_connect
-@pytest.mark.parametrize("kind", ["append", "key", "dynamic"])
+@pytest.mark.parametrize(
+    "kind", ["append", pytest.param("key", marks=pytest.mark.slow), pytest.param("dynamic", marks=pytest.mark.slow)]
+)
 def test_micro_batches_are_commits_of_the_query(stream: Stream, kind: str) -> None:
     options = {
         "append": {"partition_by": "p"},
@@ -135,6 +137,7 @@ def test_a_micro_batch_that_spark_repeats_is_in_the_table_once(stream: Stream) -
     assert not _orphans(stream)
 
 
+@pytest.mark.slow
 def test_complete_mode_replaces_the_rows(stream: Stream) -> None:
     from pyspark.sql import functions as F
 
@@ -152,6 +155,7 @@ def test_complete_mode_replaces_the_rows(stream: Stream) -> None:
     assert len(stream.commits()) == 2
 
 
+@pytest.mark.slow
 def test_batches_without_rows_make_no_snapshot(stream: Stream) -> None:
     stream.add(1)
     stream.add()
@@ -161,6 +165,7 @@ def test_batches_without_rows_make_no_snapshot(stream: Stream) -> None:
     assert stream.ids() == [1, 2]
 
 
+@pytest.mark.slow
 def test_two_queries_into_one_table(stream: Stream) -> None:
     stream.add(1)
     stream.run()
@@ -172,6 +177,7 @@ def test_two_queries_into_one_table(stream: Stream) -> None:
     assert {user for user, _ in stream.commits()} == {first, stream.query_id}
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 @pytest.mark.parametrize("name", ["", "times"])
 def test_the_watermark_of_the_query_is_in_the_snapshots(stream: Stream, name: str) -> None:
@@ -188,6 +194,7 @@ def test_the_watermark_of_the_query_is_in_the_snapshots(stream: Stream, name: st
     assert found == [None, 1_699_999_990_000, 1_700_000_090_000]
 
 
+@pytest.mark.slow
 @requires_java_oracle
 @pytest.mark.java
 def test_java_reads_what_the_sink_wrote(stream: Stream, oracle: Oracle) -> None:
@@ -199,6 +206,7 @@ def test_java_reads_what_the_sink_wrote(stream: Stream, oracle: Oracle) -> None:
     assert sorted(row["id"] for row in rows.values) == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_what_has_no_meaning_for_a_stream_is_refused(stream: Stream) -> None:
     stream.add(1)

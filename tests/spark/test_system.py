@@ -99,6 +99,7 @@ def test_row_tracking(frames: Any, path: str) -> None:
     assert [row.a for row in frames.load(f"{path}$audit_log", incremental_between="1,2").collect()] == [3]
 
 
+@pytest.mark.slow
 def test_orphans_on_spark(spark: Any, table: pp.Table) -> None:
     from paimon_pyds.spark.maintenance import remove_orphan_files
 

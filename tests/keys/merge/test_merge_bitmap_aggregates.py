@@ -120,6 +120,7 @@ def test_types_that_java_refuses_are_refused_by_name(type_: str) -> None:
         resolve_aggregate("rbm64", parse_type(type_), "c", {})
 
 
+@pytest.mark.slow
 @requires_java_oracle
 @pytest.mark.java
 def test_java_reads_our_bytes_and_we_read_its(oracle: Oracle, warehouse: Path) -> None:
