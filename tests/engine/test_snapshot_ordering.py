@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
@@ -18,7 +18,7 @@ from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.commit_message import CommitMessage
 from support.clustered import edit_newest_entry
-from support.effort import LONG
+from support.effort import LONG, examples
 from support.peers import Peer, Pypaimon, Rust
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads
 from support.values import lines
@@ -98,6 +98,7 @@ _OPERATION = st.one_of(
 )
 
 
+@settings(max_examples=examples(8))
 @given(st.lists(_OPERATION, min_size=3, max_size=12), st.sampled_from(["parquet", "orc", "avro"]), st.booleans())
 def test_the_newest_commit_of_each_key_is_read(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, Any]], format_: str, vectors: bool
@@ -161,7 +162,7 @@ def test_peers_read_what_is_compacted_here(tmp_path: Path, peer: Peer) -> None:
     peer.append("t", _rows([1], 7))
     assert _pairs(peer.read("t")) == _pairs(table.to_arrow()) == {1: 7, 2: 5, 3: 2}
     model = {1: 7, 2: 5, 3: 2}
-    for value in range(10, 20 if LONG or isinstance(peer, Rust) else 12):
+    for value in range(10, 20 if LONG else 14 if isinstance(peer, Rust) else 12):
         late = _prepared(table, _rows([value % 4, 7], value))
         table.append(_rows([value % 3, 7], -value))
         commit_messages(table._store, [late])

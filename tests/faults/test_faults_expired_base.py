@@ -185,7 +185,7 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], Any], Callable[[Rows], Rows], 
 
 @pytest.mark.parametrize(
     ("operation", "kind"),
-    sampled([(operation, kind) for operation, (*_, kinds) in _OPERATIONS.items() for kind in kinds], 6),
+    sampled([(operation, kind) for operation, (*_, kinds) in _OPERATIONS.items() for kind in kinds], 4),
 )
 def test_starts_over(operation: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)

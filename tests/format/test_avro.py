@@ -6,6 +6,7 @@ import io
 import json
 import random
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -139,25 +140,38 @@ def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     assert counters.requests > 5
 
 
+_LONGS = {"type": "record", "name": "r", "fields": [{"name": "c0", "type": ["null", "long"]}]}
+_RECORDS = 150_000
+
+
+@cache
+def _many_records() -> bytes:
+    """The body of a block of numbers from 0."""
+    body = bytearray()
+    for number in range(_RECORDS):
+        body.append(2)
+        put_long(body, number)
+    return bytes(body)
+
+
 @pytest.mark.parametrize("selected", [None, [0, 65_535, 65_536, 149_999, 150_000], [149_999]])
 def test_a_block_of_very_many_records(selected: list[int] | None, tmp_path: Path) -> None:
     """It is decoded in parts: a few kilobytes may claim to have millions."""
-    path, count = tmp_path / "a.avro", 150_000
-    schema = {"type": "record", "name": "r", "fields": [{"name": "c0", "type": ["null", "long"]}]}
-    body = bytearray()
-    for number in range(count):
-        body.append(2)
-        put_long(body, number)
-    blocks = [(count, bytes(body)), (1, b"\x02\x0e")]
-    path.write_bytes(container.write_container(schema, "zstandard", blocks))
+    path, count, body = tmp_path / "a.avro", _RECORDS, _many_records()
+    blocks = [(count, body), (1, b"\x02\x0e")]
+    path.write_bytes(container.write_container(_LONGS, "zstandard", blocks))
     selection = RowSelection.of(selected) if selected else RowSelection.ALL
     reader = open_reader(path)
     found = list(reader.read(fields_of("BIGINT"), selection, 10_000))
     values = pa.Table.from_batches(found)["c0"].to_pylist()
     everything = [*range(count), 7]
     assert values == ([everything[row] for row in selected] if selected else everything)
-    for blocks in ([(count, bytes(body) + b"\0")], [(count, bytes(body[:-1]))], [(count - 1, bytes(body))]):
-        path.write_bytes(container.write_container(schema, "null", blocks))
+
+
+def test_a_block_of_very_many_records_of_which_one_is_missing(tmp_path: Path) -> None:
+    path, count, body = tmp_path / "a.avro", _RECORDS, _many_records()
+    for blocks in ([(count, body + b"\0")], [(count, body[:-1])], [(count - 1, body)]):
+        path.write_bytes(container.write_container(_LONGS, "null", blocks))
         with pytest.raises(CorruptFileError, match=f"does not hold {blocks[0][0]} records"):
             read_file(path, fields_of("BIGINT"))
 

@@ -80,11 +80,11 @@ def replacer_of(path: Path, fields: tuple[DataField, ...], options: dict[str, st
     return PARQUET.row_replacer(IO, (str(path), path.stat().st_size), fields, options, np.asarray(at, np.int64))
 
 
-@pytest.mark.parametrize("number", range(300 if LONG else 20))
+@pytest.mark.parametrize("number", range(300 if LONG else 12))
 def test_random_rows_of_random_files(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_replacer, "MOST_GROUPS", 10_000)
     rng = np.random.default_rng(SEED * 1_000 + number)
-    rows = int(rng.integers(200, 3_000))
+    rows = int(rng.integers(200, 3_000 if LONG else 1_500))
     types = rng.choice(TYPES, rng.integers(1, 4), replace=False).tolist()
     fields = fields_of(*types)
     options = {
@@ -304,7 +304,7 @@ def test_damage_is_not_copied(file: Path) -> None:
     data = file.read_bytes()
     chunks = [pq.ParquetFile(file).metadata.row_group(0).column(i) for i in range(3)]
     end = max(c.data_page_offset + c.total_compressed_size for c in chunks)
-    places = range(4, end) if LONG else np.random.default_rng(SEED).integers(4, end, 60).tolist()
+    places = range(4, end) if LONG else np.random.default_rng(SEED).integers(4, end, 30).tolist()
     for place in places:
         file.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
         replacer = replacer_of(file, FIELDS, OPTIONS, [500])

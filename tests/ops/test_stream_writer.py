@@ -20,7 +20,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.maintenance import expire
 from paimon_pyds.storage import FileStatus
-from support.effort import sampled
+from support.effort import LONG, sampled
 from support.faults_io import AFTER, BEFORE, FaultyIO, opened
 from support.messages import ids_of
 from support.oracle import Oracle, requires_java_oracle
@@ -534,12 +534,13 @@ def test_an_overwrite_by_others_does_not_undo_what_was_committed(table: pp.Table
 @pytest.mark.parametrize("partition_by", [None, "p"])
 def test_a_stream_leaves_few_files_however_many_commits_it_makes(tmp_path: Path, partition_by: str | None) -> None:
     table = pp.Table.create(tmp_path / "t", "id BIGINT, p INT", partition_by=partition_by)
+    commits = 100 if LONG else 50
     with table.stream_writer(USER) as writer:
-        for number in range(100):
+        for number in range(commits):
             writer.write(_rows(3 * number))
             writer.commit(number)
     assert table.system.read("files").num_rows < 25
-    assert ids_of(table) == [3 * number for number in range(100)]
+    assert ids_of(table) == [3 * number for number in range(commits)]
     compactions = [s for s in table.snapshots.list() if s.commit_kind is CommitKind.COMPACT]
     assert {s.commit_user for s in table.snapshots.list()} == {USER}
     assert len(compactions) > 5

@@ -26,12 +26,14 @@ def examples(count: int) -> int:
     return settings().max_examples if LONG else count
 
 
-def sampled(cases: Iterable[Case], count: int) -> list[Case]:
-    """So many of the cases, in their order; all of them in long runs."""
+def sampled(cases: Iterable[Case], count: int, drawer: str = "") -> list[Case]:
+    """So many of the cases, in their order; all of them in long runs. ``drawer``: whose sample it is, where several
+    tests of the same cases should have different ones."""
     every = list(cases)
     if LONG or len(every) <= count:
         return every
-    return [every[i] for i in sorted(random.Random(SEED).sample(range(len(every)), count))]
+    drawn = random.Random(f"{SEED} {drawer}" if drawer else SEED).sample(range(len(every)), count)
+    return [every[i] for i in sorted(drawn)]
 
 
 def covering(cells: Sequence[Sequence[Hashable]]) -> list[int]:

@@ -23,7 +23,7 @@ from support.table_world import ID, POOLS, SEEDS, Pools, World
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
 FILTERS = 12
-_EXAMPLES = settings(max_examples=3000 if LONG else 8, phases=[Phase.generate])
+_EXAMPLES = settings(max_examples=3000 if LONG else 6, phases=[Phase.generate])
 """A shrunken seed is no smaller a case."""
 
 

@@ -89,9 +89,9 @@ def test_a_merge_of_very_many_rows_in_a_bucket(tmp_path: Path, work: str) -> Non
 
 def test_very_many_runs_have_few_open_files(tmp_path: Path) -> None:
     """More runs than a process may have files open."""
-    _run("runs", tmp_path / "t", 300, 3, 20, files=256)
-    assert _run("scan", tmp_path / "t", files=256)[0] == 21
-    assert _run("compact", tmp_path / "t", files=256)[0] == 21
+    _run("runs", tmp_path / "t", 120, 3, 20, files=100)
+    assert _run("scan", tmp_path / "t", files=100)[0] == 21
+    assert _run("compact", tmp_path / "t", files=100)[0] == 21
 
 
 @pytest.mark.long

@@ -19,6 +19,14 @@ _USED = ("cdc.py", "errors.py", "table.py", "scan.py", "typing.py", "spark/index
 """The modules that users import from, besides packages."""
 
 
+def _modules(having: str) -> Iterator[tuple[Path, str, ast.Module]]:
+    """Modules of the package in whose text a pattern is found: where each is, its text, and what that parses to."""
+    for path in sorted(Path(paimon_pyds.__file__).parent.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if re.search(having, text, re.M):
+            yield path, text, ast.parse(text)
+
+
 def test_packages_and_what_users_import_list_their_names() -> None:
     """A leading underscore says what is private within a module; these say what is public at all."""
     root = Path(paimon_pyds.__file__).parent
@@ -51,22 +59,20 @@ def _called_by_users() -> Iterator[tuple[str, Any]]:
 
 _LOADS_PANDAS = {"to_numpy", "fill_null", "empty_table", "group_by"}
 _WITH_PANDAS = {"arrays.py", "compat.py"}
+_OF_FLAGS = re.compile(r"np\.as?array\([^()]*\.is_(null|valid)\(\)\)")
 
 
 def test_arrow_is_converted_without_pandas() -> None:
     """Methods with which pyarrow imports pandas: functions of the package do the same without it."""
     found = []
-    for path in sorted(Path(paimon_pyds.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if path.name in _WITH_PANDAS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    for path, _, tree in _modules("|".join((r"\bas?array\b", *_LOADS_PANDAS))):
+        for node in () if path.name in _WITH_PANDAS else ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
-            name = node.func.attr
-            if name not in _LOADS_PANDAS | {"array", "asarray"}:
-                continue
-            owner, text = ast.unparse(node.func.value), ast.unparse(node)
-            of_flags = owner == "np" and re.fullmatch(r"np\.as?array\([^()]*\.is_(null|valid)\(\)\)", text)
-            if (name in _LOADS_PANDAS and owner != "pc") or of_flags:
-                found.append(f"{path.name}:{node.lineno} {text}")
+            name, owner = node.func.attr, node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            loads = name in _LOADS_PANDAS and owner != "pc"
+            if loads or (name in ("array", "asarray") and owner == "np" and _OF_FLAGS.fullmatch(ast.unparse(node))):
+                found.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
     assert not found, "\n".join(found)
 
 
@@ -134,9 +140,8 @@ def test_no_test_patches_a_private_constant() -> None:
 def test_numbers_that_tune_say_why() -> None:
     """A number with a name has a line that says what it bounds; a group of them shares one."""
     bare = []
-    for path in sorted(Path(paimon_pyds.__file__).parent.rglob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        lines, body = source.splitlines(), ast.parse(source).body
+    for path, source, tree in _modules(r"^_?[A-Z][A-Z0-9_]* = [-(0-9]"):
+        lines, body = source.splitlines(), tree.body
         for node, following in zip(body, [*body[1:], None], strict=True):
             if not isinstance(node, ast.Assign) or not re.fullmatch(r"_?[A-Z][A-Z0-9_]*", ast.unparse(node.targets[0])):
                 continue

@@ -59,8 +59,8 @@ def _sorted(table: pa.Table, spec: SortSpec) -> pa.Table:
 
 
 @cache
-def _spread(kind: str) -> pa.Table:
-    n, chance = 30_000, np.random.default_rng(1)
+def _spread(kind: str, n: int = 12_000) -> pa.Table:
+    chance = np.random.default_rng(1)
     keys: list[Any] = {
         "even": lambda: chance.integers(-(10**6), 10**6, n).tolist(),
         "few": lambda: chance.integers(0, 3, n).tolist(),
@@ -74,9 +74,9 @@ def _spread(kind: str) -> pa.Table:
 
 
 @cache
-def _in_memory(kind: str) -> pa.Table:
+def _in_memory(kind: str, n: int = 12_000) -> pa.Table:
     """The same rows in their order."""
-    whole = _sorted(_spread(kind), SortSpec(KEYS))
+    whole = _sorted(_spread(kind, n), SortSpec(KEYS))
     rows = whole.to_pylist()
     keys = [(r["key"] is not None, r["key"] or 0, r["name"] is not None, r["name"] or "", r["at"]) for r in rows]
     assert keys == sorted(keys)
@@ -110,7 +110,7 @@ def test_more_runs_than_are_merged_at_once(monkeypatch: pytest.MonkeyPatch, kind
         return merge(sources, keys_of)
 
     monkeypatch.setattr(module, "merge_sorted", counted)
-    assert _sorted(_spread(kind), SortSpec(KEYS, buffer=1)).equals(_in_memory(kind))
+    assert _sorted(_spread(kind, 30_000), SortSpec(KEYS, buffer=1)).equals(_in_memory(kind, 30_000))
     assert len(merged) > 2
     assert max(merged) == most
 

@@ -81,7 +81,7 @@ def _expected(writes: list[tuple[str, list[dict[str, Any]]]], engine: str, *, co
     return sorted(found, key=lambda row: (row["g"], row["dt"], row["k"]))
 
 
-@examples(6)
+@examples(4)
 @given(st.sampled_from(["deduplicate", "partial-update"]), _WRITES, st.sampled_from([*_FILTERS]), st.booleans(),
        st.randoms(use_true_random=False))  # fmt: skip
 def test_each_partition_is_merged_from_the_whole_one_before_it(

@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import UnsupportedError
+from support.effort import examples
 
 _COLUMNS = "p STRING NOT NULL, k INT NOT NULL, v INT, s INT"
 _MERGED = {"postpone.merge-on-read": "true"}
@@ -51,6 +52,7 @@ def _sorted(rows: pa.Table) -> list[dict[str, Any]]:
 _STEPS = st.lists(st.just("compact") | _ROWS, min_size=1, max_size=4)
 
 
+@settings(max_examples=examples(8))
 @given(st.sampled_from([*_ENGINES]), _STEPS, st.sampled_from([*_FILTERS]))
 def test_a_read_gives_what_a_compaction_would_leave(
     tmp_path_factory: pytest.TempPathFactory, engine: str, steps: list[Any], where: str
@@ -113,10 +115,10 @@ def test_only_partitions_in_which_rows_wait_are_merged(tmp_path: Path) -> None:
 def test_many_rows_are_sorted_on_disk(tmp_path: Path) -> None:
     table = _table(tmp_path, {"write-buffer-size": "64 kb"})
     for value in range(3):
-        rows = {"p": ["x"] * 20_000, "k": list(range(20_000)), "v": [value] * 20_000, "s": [0] * 20_000}
+        rows = {"p": ["x"] * 8_000, "k": list(range(8_000)), "v": [value] * 8_000, "s": [0] * 8_000}
         table.append(pa.table(rows, schema=table.scan().arrow_schema))
-    found = table.scan("k < 15000", options=_MERGED).to_arrow()
-    assert (found.num_rows, set(found["v"].to_pylist())) == (15_000, {2})
+    found = table.scan("k < 6000", options=_MERGED).to_arrow()
+    assert (found.num_rows, set(found["v"].to_pylist())) == (6_000, {2})
 
 
 def test_what_is_not_answered_so_is_refused(tmp_path: Path) -> None:

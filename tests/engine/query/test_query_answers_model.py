@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning
 FILTERS = 5
 
 
-@examples(8)
+@examples(5)
 @given(POOLS, SEEDS)
 def test_answers_are_those_of_the_model(pools: Pools, seed: int) -> None:
     with world(pools, seed) as w:

@@ -42,7 +42,7 @@ def sorted_rows(table: pp.Table) -> list[dict[str, Any]]:
     return table.to_arrow().sort_by("id").to_pylist()
 
 
-@pytest.mark.parametrize("number", range(1000 if LONG else 3))
+@pytest.mark.parametrize("number", range(1000 if LONG else 2))
 def test_random_operations_give_the_rows_of_a_plain_table(number: int, tmp_path: Path) -> None:
     world = EvolvingTable(tmp_path / "t", random.Random(SEED + number))
     for _ in range(12):
@@ -55,7 +55,7 @@ PAGED = {**OPTIONS, "file.format": "parquet", "parquet.page.row.count.limit": "1
 """Options of tables whose files have many pages."""
 
 
-@pytest.mark.parametrize("number", range(300 if LONG else 2))
+@pytest.mark.parametrize("number", range(300 if LONG else 1))
 def test_random_operations_on_files_of_many_pages(number: int, tmp_path: Path) -> None:
     world = EvolvingTable(tmp_path / "t", random.Random(SEED + number), PAGED, most_new=400)
     for _ in range(12):
@@ -325,7 +325,7 @@ def test_updates_of_columns_with_a_global_index(action: str, tmp_path: Path) -> 
     assert set(table.scan("name = 'new'").to_arrow()["id"].to_pylist()) == {3}
 
 
-@pytest.mark.parametrize("number", range(60 if LONG else 2))
+@pytest.mark.parametrize("number", range(60 if LONG else 1))
 def test_random_operations_with_global_indexes(number: int, tmp_path: Path) -> None:
     """Whether updates drop the index of a column or leave it, filters find the rows that the column has now."""
     rng = random.Random(f"indexes {SEED} {number}")

@@ -16,11 +16,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, note, settings
+from hypothesis.strategies import just
 
 import paimon_pyds as pp
 from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from support.effort import LONG
+from support.effort import LONG, SEED
 from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Row, merged
 from support.executors import Pickling
 from support.key_engines import MODELED, Engine
@@ -190,8 +191,8 @@ _LAYOUTS: list[dict[str, str]] = [
 
 
 @pytest.mark.parametrize("name", _ENGINES)
-@settings(max_examples=500 if LONG else 2, phases=[Phase.generate])
-@given(SEEDS)
+@settings(max_examples=500 if LONG else 1, phases=[Phase.generate])
+@given(SEEDS if LONG else just(SEED))
 def test_rows_are_those_of_the_model(name: str, seed: int) -> None:
     random, engine, log = Random(seed), MODELED[name], list[str]()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:

@@ -55,7 +55,7 @@ def _state(table: pp.Table) -> dict[int, int]:
 def test_rows_go_and_their_keys_may_come_again(tmp_path: Path, layout: str) -> None:
     pick = random.Random(layout)
     table, model = _table(tmp_path / "t", **_LAYOUTS[layout]), dict[int, int]()
-    for _ in range(12 if LONG else 3):
+    for _ in range(12 if LONG else 2):
         rows = {pick.randrange(30): pick.randrange(10) for _ in range(12)}
         table.append(_data(rows))
         model = {**rows, **model}

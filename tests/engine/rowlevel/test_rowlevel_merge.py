@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
@@ -27,6 +27,7 @@ from paimon_pyds.errors import (
     SchemaError,
 )
 from support import merge_model as model
+from support.effort import examples
 from support.progress import Seen
 
 SCHEMA = pa.schema([("p", pa.string()), ("k", pa.int32()), ("v", pa.int64()), ("s", pa.string())])
@@ -56,6 +57,7 @@ def texts(rows: Sequence[model.Row]) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_against_a_model(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    @settings(max_examples=examples(8))
     @given(
         st.lists(st.lists(model.ROWS, max_size=12), max_size=3),
         st.lists(model.ROWS, max_size=8),

@@ -15,7 +15,7 @@ from support.table_world import POOLS, SEEDS, Pools
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-EXAMPLES = settings(max_examples=1000 if LONG else 8, phases=[Phase.generate])
+EXAMPLES = settings(max_examples=1000 if LONG else 5, phases=[Phase.generate])
 """A shrunken seed is no smaller a case."""
 
 

@@ -69,7 +69,7 @@ def test_the_same_rows_as_file_by_file(tmp_path: Path, mode: str, seed: int) -> 
     shutil.copytree(table.path, tmp_path / "other")
     other = pp.Table.open(tmp_path / "other")
     read_alone = mock.Mock(side_effect=small_files.read_file)
-    for step in range(5):
+    for step in range(5) if LONG else (1, 3, 4):  # a delete, an update and a merge
         expected = _step(other, random.Random(seed * 100 + step))
         with mock.patch.object(small_files, "MOST_ROWS", 0), mock.patch.object(small_files, "read_file", read_alone):
             assert _step(table, random.Random(seed * 100 + step)) == expected, step

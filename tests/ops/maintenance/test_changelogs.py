@@ -69,15 +69,20 @@ def _is_sound(table: pp.Table) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of each kind."""
-    root = tmp_path_factory.mktemp("made")
-    for kind in sampled(sorted(KINDS), 2):
-        _make(root / kind, kind)
-    return root
+    """Where tables of each kind are made."""
+    return tmp_path_factory.mktemp("made")
 
 
-@pytest.fixture(params=sampled(sorted(KINDS), 2))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test has a table of some kind: of all kinds in long runs."""
+    if "table" in metafunc.fixturenames:
+        metafunc.parametrize("table", sampled(sorted(KINDS), 1, metafunc.function.__name__), indirect=True)
+
+
+@pytest.fixture
 def table(request: pytest.FixtureRequest, made: Path, tmp_path: Path) -> pp.Table:
+    if not (made / request.param).exists():
+        _make(made / request.param, request.param)
     shutil.copytree(made / request.param, tmp_path / "t")
     return pp.Table.open(tmp_path / "t")
 

@@ -684,7 +684,7 @@ def test_no_damage_makes_it_fail(name: str, made: dict[str, Path], tmp_path: Pat
     """Any bytes, of any file but the schemas that a table is opened by."""
     source, chance = made.get(name) or table_path(name), random.Random(SEED)
     files = sorted(p for p in source.rglob("*") if p.is_file() and not p.name.startswith("schema-"))
-    for number in range(200 if LONG else 6):
+    for number in range(200 if LONG else 4):
         path = tmp_path / str(number)
         shutil.copytree(source, path)
         damaged = path / chance.choice(files).relative_to(source)
