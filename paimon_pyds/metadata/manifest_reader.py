@@ -70,6 +70,9 @@ LARGE_BYTES = 1 << 20
 holding all for a next one takes twice as long."""
 _LOCAL_BYTES = 16 << 20
 """Bytes of manifests on local disks that are decoded at a time by more threads than there are cores."""
+_MANY_ENTRIES = 100_000
+"""Entries from which on memory that Arrow no longer needs is given back before files and splits are made of them: of a
+million, a fifth of the peak."""
 
 
 class ManifestReader:
@@ -206,6 +209,8 @@ class ManifestReader:
         del entries
         for number, column in enumerate(parts):
             parts[number] = one_array(column)  # which frees its parts: of a million files all take as much again
+        if parts and len(parts[0]) >= _MANY_ENTRIES:
+            pa.default_memory_pool().release_unused()
         return pa.RecordBatch.from_arrays(parts, schema=schema)
 
     def live_files(self, snapshot: Snapshot | None, columns: Iterable[str] | None = None) -> pa.RecordBatch:
