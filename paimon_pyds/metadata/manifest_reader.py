@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field as dataclass_field
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -136,42 +135,35 @@ class ManifestReader:
         return entries if read == returned else entries.select(entry_schema(returned).names)
 
     def _batches(self, manifests: Sequence[ManifestFile], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The entries of each manifest, in order. Many, or large ones, that are not in memory are read side by side."""
+        """The entries of each manifest, in order. Many, or large ones, that are not in memory are read side by side, as
+        are all of a store."""
         if self._on_disk and is_much(manifests):
             names = ENTRY_SCHEMA.names if columns is None else columns
             yield from self.each_decoded(manifests, lambda manifest: self.sift(manifest, names, _all))
             return
         held = [self._store.held_manifest(m.file_name, columns, m.file_size) for m in manifests]
         rest = [manifest for manifest, entries in zip(manifests, held, strict=True) if entries is None]
-        at_once = requests_at_once(self._store.io)
-        together = 0 if at_once else MIN_CACHED_BYTES  # smaller ones are decoded together
-        small = [m for m in rest if m.file_size < together]
-        others = [m for m in rest if m.file_size >= together]
-        large = len(others) > 1 and sum(m.file_size for m in others) >= _PARALLEL_BYTES
-        read = partial(self._read, columns=columns)
-        few = not large and not at_once and len(others) < _PARALLEL_READS
-        found = map(read, others) if few else self.each_decoded(others, read)
-        threads = 1 if len(small) < _PARALLEL_READS else _PARALLEL_READS
-        small_ones = self._store.read_small_manifests([(m.file_name, m.file_size) for m in small], columns, threads)
+        large = [m.file_size for m in rest if m.file_size >= MIN_CACHED_BYTES]
+        much = len(large) > 1 and sum(large) >= _PARALLEL_BYTES
+        few = not much and len(rest) < _PARALLEL_READS and not requests_at_once(self._store.io)
+        places = [(m.file_name, m.file_size) for m in rest]
+        found = self._store.load_manifests(places, columns, 1 if few else self._threads(rest), on_disk=self._on_disk)
         for manifest, entries in zip(manifests, held, strict=True):
-            if entries is not None:
-                yield self._checked(manifest, entries)
-            elif manifest.file_size >= together:
-                yield next(found)
-            else:
-                yield self._checked(manifest, next(small_ones))
+            yield self._checked(manifest, next(found) if entries is None else entries)
 
     def each_decoded(self, manifests: Sequence[ManifestFile], decode: Callable[[ManifestFile], _T]) -> Iterator[_T]:
         """What ``decode`` makes of each manifest, in order; several are decoded at a time, on threads."""
         from paimon_pyds.storage.concurrent import concurrent_map
 
+        return concurrent_map(decode, manifests, self._threads(manifests))
+
+    def _threads(self, manifests: Sequence[ManifestFile]) -> int:
+        """How many threads read some manifests, and decode them in turns."""
         at_once = requests_at_once(self._store.io)
         size = sum(m.file_size for m in manifests) // max(1, len(manifests))
         if at_once:
-            threads = max(_PARALLEL_READS, min(at_once, _BYTES_AT_ONCE // max(1, size)))
-        else:
-            threads = min(_PARALLEL_READS, max(os.cpu_count() or 1, _LOCAL_BYTES // max(1, size)))
-        return concurrent_map(decode, manifests, threads)
+            return max(_PARALLEL_READS, min(at_once, _BYTES_AT_ONCE // max(1, size)))
+        return min(_PARALLEL_READS, max(os.cpu_count() or 1, _LOCAL_BYTES // max(1, size)))
 
     def sift(self, manifest: ManifestFile, columns: Sequence[str], keep: KeepEntries) -> pa.RecordBatch:
         """The entries of a manifest that ``keep`` wants, as `TableStore.sift_manifest` gives them."""
@@ -237,10 +229,6 @@ class ManifestReader:
             return False  # small ones are decoded together, which sifting them does not do
         looks = [self._store.looked_at(m.file_name, m.file_size) for m in manifests]  # each is noted
         return not all(looks)
-
-    def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
-        entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, on_disk=self._on_disk)
-        return self._checked(manifest, entries)
 
     def _checked(self, manifest: ManifestFile, entries: pa.RecordBatch) -> pa.RecordBatch:
         self._check_count(manifest, entries.num_rows)

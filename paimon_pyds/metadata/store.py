@@ -11,10 +11,12 @@ import errno
 import os
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.snapshot import SnapshotPublisher, TableServer
     from paimon_pyds.metadata.user_commits import CommitOnce
     from paimon_pyds.storage.disk_cache import LocalCache
+    from paimon_pyds.storage.range_cache import CachedRanges
     from paimon_pyds.storage.remote import RequestCounts
 
 T = TypeVar("T")
@@ -65,12 +68,26 @@ MIN_CACHED_BYTES = 128 << 10
 def _turn_to_decode() -> AbstractContextManager[bool]:
     """One thread decodes at a time, while others read. Decoding takes Python's lock very often: threads that decode
     side by side wait for it, which takes up to three times the processor time, and the clock's as well where manifests
-    are small."""
+    are small. Not for small ones that are decoded together, by the caller's thread: it makes no difference there."""
     return threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):  # a child lacks the threads that hold it
     os.register_at_fork(after_in_child=_turn_to_decode.cache_clear)
+
+
+class _WholeFile(NamedTuple):
+    """A file that was read, whose ``size`` in bytes metadata says. ``ranges`` add it to a cache once it proved right;
+    None: they don't."""
+
+    path: str
+    size: int | None
+    data: bytes
+    ranges: CachedRanges | None
+
+    def keep(self) -> None:
+        if self.ranges is not None:
+            self.ranges.keep()
 
 
 class TableStore(SchemaStore):
@@ -425,24 +442,48 @@ class TableStore(SchemaStore):
             name, size, (wanted, on_disk), lambda d, p: decode_manifest(d, p, columns=wanted), _bytes_of
         )
 
-    def read_small_manifests(
-        self, manifests: Sequence[tuple[str, int]], columns: Sequence[str] | None, threads: int
+    def load_manifests(
+        self, manifests: Sequence[tuple[str, int]], columns: Sequence[str] | None, threads: int, *, on_disk: bool
     ) -> Iterator[pa.RecordBatch]:
-        """What `read_manifest` gives of each of some manifests that are not in memory. They are decoded together, as
-        each takes a fixed time for itself.
+        """What `read_manifest` gives of each of some manifests that are not in memory. Small ones that follow one
+        another are decoded together, as each takes a fixed time for itself.
 
-        ``manifests``: names, and sizes in bytes. ``columns``: as for `read_manifest`, whose errors are raised.
-        ``threads``: how many read at a time.
+        ``manifests``: names, and sizes in bytes. ``threads``: how many read at a time. ``columns``, ``on_disk``: as for
+        `read_manifest`, whose errors are raised.
         """
-        from paimon_pyds.metadata.manifest_codec import decode_manifests
         from paimon_pyds.storage.concurrent import concurrent_map
 
+        def load(manifest: tuple[str, int]) -> pa.RecordBatch | _WholeFile:
+            name, size = manifest
+            if size < MIN_CACHED_BYTES:
+                return self._whole(self.paths.manifest(name), size, on_disk=on_disk)
+            return self.read_manifest(name, columns, size, on_disk=on_disk)
+
         wanted = None if columns is None else tuple(columns)
-        places = [(self.paths.manifest(name), size) for name, size in manifests]
-        files = concurrent_map(lambda place: (self._read(*place), place[0]), places, threads)
-        for place, entries in zip(places, decode_manifests(files, wanted), strict=True):
+        with closing(concurrent_map(load, manifests, threads)) as loaded:
+            for small, run in groupby(loaded, lambda each: isinstance(each, _WholeFile)):
+                if small:
+                    yield from self._decoded(cast("Iterator[_WholeFile]", run), wanted)
+                else:
+                    yield from cast("Iterator[pa.RecordBatch]", run)
+
+    def _decoded(self, files: Iterable[_WholeFile], columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
+        """The entries of manifests, which are cached in memory."""
+        from paimon_pyds.metadata.manifest_codec import decode_manifests
+
+        waiting = deque[_WholeFile]()
+
+        def taken() -> Iterator[tuple[bytes, str]]:
+            for file in files:
+                waiting.append(file)
+                yield file.data, file.path
+
+        for entries in decode_manifests(taken(), columns):
+            file = waiting.popleft()
+            file.keep()
             # Their memory belongs to other manifests', too, which are cached with them.
-            METADATA_CACHE.put((self.io, *place, wanted), entries, int(entries.nbytes) + _ENTRIES_BYTES)
+            key = self.io, file.path, file.size, columns
+            METADATA_CACHE.put(key, entries, int(entries.nbytes) + _ENTRIES_BYTES)
             yield entries
 
     def held_manifest(
@@ -559,7 +600,7 @@ class TableStore(SchemaStore):
             from paimon_pyds.metadata.manifest_codec import decode_manifest
 
             names = [name for group in groups for name in group]
-            return self._read_and_decode(path, size, lambda data, at: decode_manifest(data, at, names))
+            return self._load(path, size, lambda data, at: decode_manifest(data, at, names), on_disk=False)
 
         def load(group: tuple[str, ...]) -> pa.RecordBatch:
             schema = entry_schema(frozenset(group))
@@ -572,11 +613,6 @@ class TableStore(SchemaStore):
             METADATA_CACHE.get_or_load((self.io, path, size, group), partial(load, group), _bytes_of)
             for group in groups
         ]
-
-    def _read_and_decode(self, path: str, size: int | None, decode: Callable[[bytes, str], T]) -> T:
-        data = self._read(path, size)
-        with _turn_to_decode():
-            return decode(data, path)
 
     def _read(self, path: str, size: int | None) -> bytes:
         try:
@@ -603,16 +639,20 @@ class TableStore(SchemaStore):
 
     def _load(self, path: str, size: int | None, decode: Callable[[bytes, str], T], *, on_disk: bool) -> T:
         """Read and decode a file. ``on_disk``: cache the bytes of remote files on the local disk."""
+        file = self._whole(path, size, on_disk=on_disk)
+        with _turn_to_decode():
+            value = decode(file.data, path)
+        file.keep()
+        return value
+
+    def _whole(self, path: str, size: int | None, *, on_disk: bool) -> _WholeFile:
+        """Read a file. ``on_disk``: from the local disk, if it is a remote one that is cached there."""
         if not on_disk or not requests_at_once(self.io):
-            return self._read_and_decode(path, size, decode)
+            return _WholeFile(path, size, self._read(path, size), None)
         from paimon_pyds.storage.range_cache import CachedRanges
 
         ranges = CachedRanges(self.io, path)
-        data = ranges.whole(lambda: self._read(path, size))
-        with _turn_to_decode():
-            value = decode(data, path)
-        ranges.keep()
-        return value
+        return _WholeFile(path, size, ranges.whole(lambda: self._read(path, size)), ranges)
 
     def snapshots_among(self, ids: Sequence[int]) -> list[Snapshot]:
         """The snapshots of these numbers that are there, in this order."""

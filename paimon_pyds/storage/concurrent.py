@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_pyds.storage import FileIO, requests_at_once
@@ -25,7 +25,7 @@ def concurrent_each(call: Callable[[_T], object], items: Iterable[_T], threads: 
     deque(concurrent_map(call, items, threads), 0)
 
 
-def concurrent_map(call: Callable[[_T], _R], items: Iterable[_T], threads: int) -> Iterator[_R]:
+def concurrent_map(call: Callable[[_T], _R], items: Iterable[_T], threads: int) -> Generator[_R, None, None]:
     """The results of a call for each item, in order, a few of them ahead of the consumer.
 
     The first error is raised once all calls that began have ended; no more begin.

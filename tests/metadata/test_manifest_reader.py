@@ -23,13 +23,18 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.row import encode_row
 from paimon_pyds.engine.commit.manifests import ManifestWriter
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.metadata import manifest_codec
+from paimon_pyds.metadata import store as stores
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestEntry, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.storage.disk_cache import LocalCache
+from paimon_pyds.storage.range_cache import RANGE_CACHE
 from support.effort import examples
 from support.manifests import entry_at
+from support.memory_io import MemoryIO
 
 _COLUMNS = {
     "i": (pa.int32(), st.integers(-3, 3)),
@@ -210,3 +215,115 @@ def test_small_manifests_are_decoded_together(tmp_path: Path, commits: int) -> N
     damaged.unlink()
     with pytest.raises(SnapshotNotFoundError, match=damaged.name):
         reader.entries(manifests, columns)
+
+
+class _Store(MemoryIO):
+    """The files of a directory as those of a store: two are always requested at a time. ``read``: names of manifests
+    that were requested."""
+
+    requests_at_once = 4
+
+    def __init__(self, root: Path, cache: LocalCache | None = None) -> None:
+        super().__init__({str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()})
+        self.local_cache = cache
+        self.read: list[str] = []
+        self.another: threading.Barrier | None = None
+
+    def version(self, path: str) -> str:
+        return "1"
+
+    def read_bytes(self, path: str) -> bytes:
+        if self.another is not None:
+            self.another.wait(60)
+        self.read.append(path.rpartition("/")[2])
+        return super().read_bytes(path)
+
+
+def _joined_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many manifests are decoded together from now on, each time."""
+    decode, found = manifest_codec._entries_of_all, list[int]()
+
+    def counted(containers: Any, columns: Any) -> pa.RecordBatch | None:
+        found.append(len(containers))
+        return decode(containers, columns)
+
+    monkeypatch.setattr(manifest_codec, "_entries_of_all", counted)
+    return found
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_small_manifests_of_a_store_are_decoded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: bool
+) -> None:
+    """They are requested side by side, and those that are neither in memory nor on disk only."""
+    table = pp.Table.create(tmp_path / "t", "i INT, s STRING")
+    for number in range(12):
+        table.append([{"i": number, "s": str(number)}])
+    columns = ("kind", "file_name", "row_count")
+    manifests = ManifestReader(table._store).manifests(table._store.latest_snapshot())
+    expected = ManifestReader(table._store).entries(manifests, columns)
+    io = _Store(tmp_path / "t", LocalCache(str(tmp_path / "cache"), 1 << 20))
+    store = TableStore(io, str(tmp_path / "t"))
+    RANGE_CACHE.clear()
+    joined, reader = _joined_counts(monkeypatch), ManifestReader(store, on_disk=on_disk)
+    io.another = threading.Barrier(2)
+    assert reader.entries(manifests, columns).equals(expected)
+    assert joined == [12] and sorted(io.read) == sorted(m.file_name for m in manifests)
+    assert reader.entries(manifests, columns).equals(expected) and joined == [12] and len(io.read) == 12
+    METADATA_CACHE.clear()
+    RANGE_CACHE.clear()
+    assert reader.entries(manifests, columns).equals(expected)
+    assert joined == [12, 12] and len(io.read) == (12 if on_disk else 24)
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_a_damaged_manifest_of_a_store_is_named_and_not_kept(tmp_path: Path, header: bool) -> None:
+    """Whether its header is damaged, or only its entries."""
+    table = pp.Table.create(tmp_path / "t", "i INT, s STRING")
+    for number in range(5):
+        table.append([{"i": number, "s": str(number)}])
+    manifests = ManifestReader(table._store).manifests(table._store.latest_snapshot())
+    io = _Store(tmp_path / "t", LocalCache(str(tmp_path / "cache"), 1 << 20))
+    reader = ManifestReader(TableStore(io, str(tmp_path / "t")), on_disk=True)
+    path = next(path for path in io._files if path.endswith(manifests[3].file_name))
+    sound = io._files[path]
+    block = sound.rindex(sound[-16:], 0, -16) + 16  # behind the first sync marker
+    behind = 0 if header else block + 4
+
+    def forget() -> None:
+        METADATA_CACHE.clear()
+        RANGE_CACHE.clear()
+
+    forget()
+    io._files[path] = sound[:behind] + bytes(len(sound) - behind)
+    with pytest.raises(CorruptFileError, match=manifests[3].file_name):
+        reader.entries(manifests)
+    io._files[path] = sound
+    assert reader.entries(manifests).num_rows == 5
+    forget()
+    del io._files[path]
+    assert reader.entries(manifests).num_rows == 5  # from disk
+    forget()
+    io.local_cache = None
+    with pytest.raises(SnapshotNotFoundError, match=manifests[3].file_name):
+        reader.entries(manifests)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_small_manifests_between_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: bool) -> None:
+    """All come in order, whichever are large, or in memory."""
+    table = pp.Table.create(tmp_path / "t", "i INT, s STRING")
+    for number in range(12):
+        table.append([{"i": number, "s": str(number)}] * (1 + number % 2))
+    manifests = ManifestReader(table._store).manifests(table._store.latest_snapshot())
+    alone = [table._store.read_manifest(m.file_name, None, m.file_size).to_pylist() for m in manifests]
+    sizes = sorted({m.file_size for m in manifests})
+    for least in (sizes[0], sizes[len(sizes) // 2], sizes[-1] + 1):
+        monkeypatch.setattr(stores, "MIN_CACHED_BYTES", least)
+        for held in ((), (0, 5, 6), (11,)):
+            METADATA_CACHE.clear()
+            store = TableStore(_Store(tmp_path / "t"), str(tmp_path / "t")) if remote else table._store
+            for number in held:
+                store.read_manifest(manifests[number].file_name, None, manifests[number].file_size)
+            found = ManifestReader(store).entries(manifests).to_pylist()
+            assert found == [entry for entries in alone for entry in entries]
