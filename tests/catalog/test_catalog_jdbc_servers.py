@@ -122,7 +122,7 @@ def test_a_lock_that_another_holds(options: dict[str, str], written: str) -> Non
     catalog = Catalog.open(options | LOCK)
     catalog.create_database("shop")
     table = catalog.create_table("shop.t", SCHEMA)
-    impatient = Catalog.open(options | LOCK | {"lock-acquire-timeout": "1 s"}).table("shop.t")
+    impatient = Catalog.open(options | LOCK | {"lock-acquire-timeout": "300 ms"}).table("shop.t")
     sign = "-" if written == "hours ago" else "+"
     now = f"now() {sign} interval '9' hour" if "postgresql" in options["uri"] else "now()"
     name = f"{options['catalog-key']}.shop.t"

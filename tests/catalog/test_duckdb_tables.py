@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -196,6 +197,18 @@ class Counting(LocalFileIO):
         return data
 
 
+@cache
+def _mixed_rows() -> pa.Table:
+    count = 100_000
+    rows = pa.table({
+        "code": pa.array(range(count), pa.int32()), "name": [f"n{i}" for i in range(count)],
+        "day": pa.array([i % 20_000 for i in range(count)], pa.date32()),
+        "price": pa.array([Decimal(i) + Decimal("0.25") for i in range(count)], pa.decimal128(9, 2)),
+        "text": [f"{i * 7919:x}" * 5 for i in range(count)],
+    })  # fmt: skip
+    return rows.take(pa.array([i * 7919 % count for i in range(count)]))
+
+
 @pytest.mark.parametrize(
     ("options", "condition"),
     [
@@ -210,15 +223,9 @@ class Counting(LocalFileIO):
     ],
 )
 def test_a_point_query_reads_no_more_than_a_scan(options: dict[str, str], condition: str, tmp_path: Path) -> None:
-    count = 100_000
-    rows = pa.table({
-        "code": pa.array(range(count), pa.int32()), "name": [f"n{i}" for i in range(count)],
-        "day": pa.array([i % 20_000 for i in range(count)], pa.date32()),
-        "price": pa.array([Decimal(i) + Decimal("0.25") for i in range(count)], pa.decimal128(9, 2)),
-        "text": [f"{i * 7919:x}" * 5 for i in range(count)],
-    })  # fmt: skip
+    rows = _mixed_rows()
     made = pp.Table.create(tmp_path / "t", rows.slice(0, 0), options={**options, "bucket": "-1"})
-    made.append(rows.take(pa.array([i * 7919 % count for i in range(count)])))
+    made.append(rows)
 
     def read(run: Callable[[pp.Table], int]) -> tuple[int, int]:
         METADATA_CACHE.clear()

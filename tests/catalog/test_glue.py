@@ -180,8 +180,8 @@ def test_partitions_follow_the_commits(catalog: Catalog, glue: Any) -> None:
     data = pa.table({"id": [1, 2, 3], "p": ["a", "b/c", None]})
     table = catalog.create_table("shop.t", data, partition_by=["p"], options=PARTS)
     assert names_of_partitions(glue) == ["__DEFAULT_PARTITION__", "a", "b/c"]
-    table.append(pa.table({"id": range(150), "p": ["a", *(f"n{i}" for i in range(149))]}))  # more than a request takes
-    assert len(names_of_partitions(glue)) == 152
+    table.append(pa.table({"id": range(106), "p": ["a", *(f"n{i}" for i in range(105))]}))  # more than a request takes
+    assert len(names_of_partitions(glue)) == 108
     found = glue.get_partition(DatabaseName="shop", TableName="t", PartitionValues=["b/c"])["Partition"]
     assert found["StorageDescriptor"]["Location"] == f"{table.path}/p=b%2Fc"
     table.alter(add_columns={"x": "INT"})
@@ -231,7 +231,7 @@ def test_lost_answers(catalog: Catalog, server: Server, when: str, monkeypatch: 
     assert len(failed) == 6
 
 
-@pytest.mark.parametrize(("writers", "commits"), [(4, 2), pytest.param(8, 25, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("writers", "commits"), [(3, 2), pytest.param(8, 25, marks=pytest.mark.long)])
 def test_writers_side_by_side(options: dict[str, str], writers: int, commits: int) -> None:
     catalog = Catalog.open(options)
     catalog.create_database("shop")

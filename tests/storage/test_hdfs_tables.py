@@ -75,7 +75,7 @@ def test_faults(mini_hdfs: MiniHdfs, path: str, mode: str) -> None:
     done, expected = faulty.done, [0, 1]
     publishing = done.index("create_if_absent")
     places = [at for at, name in enumerate(done) if mode == BEFORE or name not in HARMLESS]
-    for number, at in enumerate(sorted({*sampled(places, 3), publishing, publishing + 1}), 2):
+    for number, at in enumerate(sorted({*sampled(places, 1), publishing, publishing + 1}), 2):
         faulty, error = append(number, at)
         expected.append(number)
         assert _values(path, mini_hdfs.settings) == expected, (done[at], at)

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.base.retry import Pauses
 from paimon_pyds.catalog import jdbc
 from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import (
@@ -35,8 +34,9 @@ from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.ops.maintenance import orphan_tasks
 from paimon_pyds.storage import FileIO, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from support.effort import LONG, sampled
 from support.messages import ids_of
-from support.s3_server import AFTER, BEFORE, Server, serving
+from support.s3_server import AFTER, BEFORE, Server, serving, without_pauses
 from support.servers import forwarding
 from support.victims import fork_server
 
@@ -63,7 +63,7 @@ on_both = pytest.mark.parametrize("server", ["moto", "proxied"], indirect=True)
 @pytest.fixture
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     running = request.getfixturevalue(getattr(request, "param", "moto"))
-    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
+    without_pauses(monkeypatch)
     METADATA_CACHE.clear()
     yield running
     running.fail, running.status = (lambda *_: None), "503 Slow Down"
@@ -250,16 +250,17 @@ def test_a_store_that_ignores_the_condition_is_written_under_a_lock(server: Serv
     catalog.create_database("shop")
     retries = {"commit.max-retries": "1000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "9 ms"}
     catalog.create_table("shop.t", ROWS.schema, options=retries)
+    each = 3 if LONG else 2
 
     def write(_: int) -> None:
         table = _locking(root, tmp_path, options).table("shop.t")
-        for _ in range(3):
+        for _ in range(each):
             table.append(ROWS.slice(0, 1))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     table = catalog.table("shop.t")
-    assert [s.id for s in table.snapshots.list()] == list(range(1, 13)) and len(ids_of(table)) == 12
+    assert [s.id for s in table.snapshots.list()] == list(range(1, 4 * each + 1)) and len(ids_of(table)) == 4 * each
     table.alter(add_columns={"v": pa.int32()})
     table.tags.create("kept")
     assert table.scan().to_arrow().column_names == ["id", "p", "v"] and list(table.tags.list()) == ["kept"]
@@ -362,10 +363,10 @@ def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
 
 @pytest.mark.parametrize(
     ("format_", "more"),
-    [
+    sampled([
         ("parquet", {}), ("orc", {"deletion-vectors.enabled": "true"}), ("avro", {"changelog-producer": "input"}),
         ("row", {"data-file.thin-mode": "true"}),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_a_writer_that_another_was_faster_than_numbers_its_rows_anew(
     server: Server, root: str, tmp_path: Path, format_: str, more: dict[str, str]
@@ -462,7 +463,7 @@ def test_branches(server: Server, root: str) -> None:
     assert (table.count(), table.maintenance.verify(deep=True).ok) == (22, True)
 
 
-@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
 def test_a_branch_of_which_the_making_or_the_deletion_fails(server: Server, root: str, step: int) -> None:
     """At each request in turn: it is there, or is not, or can be deleted; a second call does it."""
     table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
@@ -486,7 +487,7 @@ def test_a_branch_of_which_the_making_or_the_deletion_fails(server: Server, root
             return None
 
     for when in (BEFORE, AFTER):
-        for at in itertools.count(0, step):
+        for at in itertools.count(step // 2 if when == BEFORE else 0, step):
             if not failing(lambda: table.branches.create("b", "a"), at, when):
                 break
             assert opened() in (20, None)
@@ -515,7 +516,7 @@ def test_two_that_make_one_branch(server: Server, root: str) -> None:
             return None
         return None if snapshot is None else snapshot.id
 
-    for _ in range(3):
+    for _ in range(3 if LONG else 1):
         with ThreadPoolExecutor(4) as pool:
             (winner,) = [found for found in pool.map(make, range(4)) if found is not None]
         branch = pp.Table.open(f"{root}/t", branch="b", storage_options=server.options())
@@ -554,7 +555,7 @@ def _failing(at: int, when: str) -> tuple[Callable[[int, str, str], str | None],
 def test_every_request_of_a_commit_fails_in_turn(server: Server, root: str, step: int) -> None:
     number = 0
     for when in (BEFORE, AFTER):
-        at = 0
+        at = step // 2 if when == BEFORE else 0
         while True:
             path, number = f"{root}/t{number}", number + 1
             table = pp.Table.create(path, ROWS.schema, storage_options=server.options())
@@ -586,7 +587,7 @@ def _write(root: str, options: dict[str, str], writers: int, commits: int) -> No
         list(pool.map(write, range(writers)))
 
 
-@pytest.mark.parametrize(("writers", "commits"), [(2, 3), pytest.param(4, 25, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("writers", "commits"), [(2, 2), pytest.param(4, 25, marks=pytest.mark.long)])
 def test_two_processes_lose_nothing(server: Server, root: str, writers: int, commits: int) -> None:
     table = pp.Table.create(
         f"{root}/t", ROWS.schema, options={"commit.max-retries": "1000"}, storage_options=server.options()

@@ -15,11 +15,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.base.retry import Pauses
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import object_store, open_file_io, whole_listing
-from support.s3_server import BEFORE, Respond, Server, serving
+from support.s3_server import BEFORE, Respond, Server, serving, without_pauses
 from support.servers import forwarding
 
 pytest.importorskip("moto.server")
@@ -28,7 +27,7 @@ DATA = os.urandom(1 << 20) * 12
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
+    without_pauses(monkeypatch)
     with serving() as running:
         yield running
 

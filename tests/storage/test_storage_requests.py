@@ -228,7 +228,7 @@ def test_a_new_file_whose_put_is_sent_again(server: Server, when: str) -> None:
 @pytest.mark.parametrize("kept", [True, False], ids=["checksums", "none"])
 def test_orc_stripes_are_read_at_once(server: Server, tmp_path: Path, kept: bool) -> None:
     """By a request for the footer of a stripe and one for its columns."""
-    count = 200_000
+    count = 150_000
     rows = pa.table(
         {
             "id": pa.array(range(count), pa.int64()),

@@ -8,7 +8,13 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
+
+import pytest
+
+from paimon_pyds.base.retry import Pauses
+from paimon_pyds.storage import store_clients
 
 BEFORE, AFTER = "before", "after"
 ACCESS_KEY, SECRET_KEY = "someone", "hush-hush-hush"
@@ -99,6 +105,18 @@ class Server:
         return closing(boto3.client("s3", "us-east-1", endpoint_url=self.address, **keys))
 
 
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have requests that fail sent again at once, by this package and by its client of S3."""
+    made, soon = store_clients.S3Store, timedelta(milliseconds=1)
+
+    def impatient(*arguments: Any, retry_config: Any, **more: Any) -> Any:
+        backoff = {"init_backoff": soon, "max_backoff": soon, "base": 2}
+        return made(*arguments, retry_config={**retry_config, "backoff": backoff}, **more)
+
+    monkeypatch.setattr(store_clients, "S3Store", impatient)
+    monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
+
+
 @contextmanager
 def serving(app: Any = None) -> Iterator[Server]:
     """Moto's server, or another application that takes requests side by side, on a free port."""
@@ -122,7 +140,7 @@ def serving(app: Any = None) -> Iterator[Server]:
     server = Server(app or DomainDispatcherApplication(create_backend_app), serial=app is None)
     listening = make_server("127.0.0.1", 0, server, threaded=True, request_handler=Quiet)
     server.address = f"http://127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread = threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True)  # it ends within that time
     thread.start()
     try:
         yield server

@@ -71,7 +71,7 @@ def test_iceberg_readers_see_each_state(
     draw = random.Random(f"{kind} {seed} {SEED}")
     table = made(tmp_path, kind)
     done: list[str] = []
-    for number in range(30 if LONG else 10):
+    for number in range(30 if LONG else 7):
         done.append(step(table, draw, number))
         if table.snapshots.latest() is None:
             continue
