@@ -98,7 +98,7 @@ def test_one_fault(mode: str, behind: bool) -> None:
     undone = finished = 0
     done = calls_of(start, _forward)
     writes = [at for at, name in enumerate(done) if name not in HARMLESS]
-    for at in sorted({*sampled(range(len(done)), 2), *sampled(writes, 3)}):
+    for at in sorted({*sampled(range(len(done)), 1), *sampled(writes, 2)}):
         files = dict(start)
         METADATA_CACHE.clear()
         with repeatable("0"):

@@ -144,7 +144,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.mark.parametrize("kind", sampled(calls.TABLES, 3))
 def test_each_call_ends_well(world: World, kind: str) -> None:
     chance = random.Random(f"{SEED} {kind}")
-    for call in sorted(ALL) if LONG else chance.sample(sorted(ALL), 5):
+    for call in sorted(ALL) if LONG else chance.sample(sorted(ALL), 3):
         for _ in range(8 if LONG else 1):
             case = Case.drawn(chance, kind, call)
             try:

@@ -24,6 +24,7 @@ from paimon_pyds.format.avro import reader as avro_reader
 from paimon_pyds.format.avro.columns import LocatedRows
 from paimon_pyds.format.avro.schema import put_bytes, put_long
 from support.data_files import fields_of, open_reader, read_file, table_of, write_file
+from support.effort import LONG
 from support.strategies import ATOMS, NESTED, tables
 from support.values import lines
 
@@ -98,7 +99,7 @@ def test_damage(codec: str, tmp_path: Path) -> None:
     data = path.read_bytes()
     rng = random.Random(codec)
     outcomes: set[str] = set()
-    for _ in range(40):
+    for _ in range(40 if LONG else 20):
         damaged = bytearray(data)
         for _ in range(rng.choice([1, 2, 4])):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)

@@ -209,7 +209,7 @@ def test_peers_read_on(tmp_path: Path, peer: str) -> None:
     other = Rust(tmp_path) if peer == "pypaimon-rust" else Pypaimon(tmp_path)
     model = Model(create(tmp_path / "db.db" / "t"), random.Random(f"{SEED}-{peer}"))
     model.append()
-    for turn in range(10):
+    for turn in range(10 if LONG else 5):
         (model.append, model.pic, model.compact, model.merge, model.name)[turn % 5]()
         model.step()
         assert by_id(other.read("t").to_pylist()) == by_id(list(model.rows.values())), turn

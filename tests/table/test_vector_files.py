@@ -92,7 +92,7 @@ class Model:
         assert rows_of(self.table, "v IS NULL") == [each for each in rows if each["v"] is None]
 
 
-@pytest.mark.parametrize("number", range(40 if LONG else 2))
+@pytest.mark.parametrize("number", range(40 if LONG else 1))
 def test_random_operations(tmp_path: Path, number: int) -> None:
     model = Model(create(tmp_path / "t"), random.Random(f"{SEED}-{number}"))
     model.append()
@@ -182,7 +182,7 @@ def test_peers_read_on(tmp_path: Path, peer: str) -> None:
     other = Rust(tmp_path) if peer == "pypaimon-rust" else Pypaimon(tmp_path)
     model = Model(create(tmp_path / "db.db" / "t"), random.Random(f"{SEED}-{peer}"))
     model.append()
-    for turn in range(3):
+    for turn in range(3 if LONG else 2):
         for operation in (
             model.append,
             lambda: model.update(["v"]),

@@ -89,7 +89,7 @@ def test_filters_and_projections_give_what_a_plain_table_gives(name: str, tmp_pa
     joined = opened(name)
     plain, rows = plain_copy(joined, tmp_path), joined.to_arrow()
     rng = random.Random(SEED)
-    for _ in range(300 if LONG else 8):
+    for _ in range(300 if LONG else 4):
         where = condition(rng, rows)
         columns = rng.sample(rows.column_names, rng.randint(1, rows.num_columns))
         expected = lines(plain.scan(where, columns=columns).to_arrow())

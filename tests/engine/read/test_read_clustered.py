@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from support.clustered import clustered, clustered_table
+from support.effort import examples
 from support.v2_fixtures import Read, read_id, v2_reads, v2_table
 from support.values import lines
 
@@ -74,6 +75,7 @@ _FILTERS: dict[str, Callable[[dict[str, Any]], bool]] = {
 }  # fmt: skip
 
 
+@settings(max_examples=examples(8))
 @given(
     st.lists(st.tuples(st.sampled_from(["+I", "-D", "compact", "full"]), _KEYS), max_size=10),
     st.sampled_from([*_FILTERS]),

@@ -245,7 +245,7 @@ def _as_files_alone(read: Callable[[], pa.Table]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
-@settings(max_examples=300 if LONG else 6, phases=[Phase.generate])
+@settings(max_examples=300 if LONG else 4, phases=[Phase.generate])
 @given(POOLS, SEEDS)
 def test_random_tables_read_as_files_alone(pools: Pools, seed: int) -> None:
     with random_world(pools, seed | 1) as w:

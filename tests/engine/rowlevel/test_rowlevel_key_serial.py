@@ -203,7 +203,7 @@ def test_no_addition_is_lost(tmp_path: Path) -> None:
 def test_each_state_follows_from_the_one_before(tmp_path: Path, mode: str) -> None:
     table = _table(tmp_path / "t", **_MODES[mode])
     first = len(table.snapshots.list())
-    said = at_once(_work, [(table.path, worker, 14 if LONG else 4) for worker in range(4)], _PRELOAD)
+    said = at_once(_work, [(table.path, worker, 14 if LONG else 3) for worker in range(4)], _PRELOAD)
     told = {snapshot: (what, low) for worker in said for snapshot, what, low in worker}
     before = _state(table, first)
     for snapshot in table.snapshots.list()[first:]:

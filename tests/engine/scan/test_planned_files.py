@@ -23,6 +23,7 @@ from paimon_pyds.errors import SecurityError
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.split import Files
+from support.effort import examples
 
 _BUCKETS = st.sampled_from([-(1 << 31), -2, -1, 0, 1, 5, (1 << 31) - 1])
 
@@ -91,7 +92,7 @@ _FILES = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10))
 @given(_FILES, st.integers(0, 300), st.integers(0, 60), st.integers(1, 5), st.data())
 def test_files_are_the_same_whenever_they_are_made(
     table: pp.Table, drawn: list[tuple[str, int, str, int, int, int | None]], size: int, cost: int, most: int,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
@@ -22,6 +22,7 @@ from paimon_pyds.errors import (
     TagNotFoundError,
     UnsupportedError,
 )
+from support.effort import examples
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads, v2_table
 from support.values import lines
 
@@ -58,6 +59,7 @@ _FILTERS: dict[str, Callable[[dict[str, Any]], bool]] = {
 }  # fmt: skip
 
 
+@settings(max_examples=examples(8))
 @given(
     _OPERATIONS,
     st.sampled_from(["scan.fallback-branch", "scan.primary-branch"]),

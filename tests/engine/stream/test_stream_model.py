@@ -9,7 +9,7 @@ import pytest
 from support.effort import LONG, SEED
 from support.follower_world import KINDS, FollowerWorld, play
 
-_SEQUENCES = 200 if LONG else 2
+_SEQUENCES = 200 if LONG else 1
 """Of each kind of table."""
 
 

@@ -276,7 +276,7 @@ def test_runs_that_are_spilled_become_one_sorted_file(tmp_path: Path) -> None:
     bucket = BucketFiles(partition, 0, 2, f"{table.path}/p=1/bucket-0", ())
     writer = KeyBucketWriter(context, bucket, threads, SequenceNumbers(context))
     expected: dict[str, int] = {}
-    for run in range(90):
+    for run in range(60):
         keys = ["hot"] * 100 if run % 40 == 7 else [f"k{n}" for n in rng.integers(0, 4000, 100)]
         values = {"p": [1] * 100, "k": keys, "a": range(run * 100, run * 100 + 100), KIND: [0] * 100}
         types = {**_COLUMNS, KIND: pa.int8()}

@@ -190,7 +190,7 @@ def test_java_s_lock_keeps_us_out_and_ours_java(java: Java, options: dict[str, s
     table = catalog.create_table("shop.t", SCHEMA, options={"bucket": "-1"})
     held, left = tmp_path / "held", tmp_path / "left"
     with ThreadPoolExecutor(1) as pool:
-        holding = pool.submit(java, "hold", "shop.t", 2000, held, left)
+        holding = pool.submit(java, "hold", "shop.t", 1200, held, left)
         while not held.exists():
             assert not holding.done(), holding.result()
             time.sleep(0.01)

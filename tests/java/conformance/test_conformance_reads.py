@@ -49,7 +49,7 @@ def _table(name: str, branch: str | None = None) -> Any:
     return pp.Table.open(str(table_path(name)), branch=branch)
 
 
-@pytest.mark.parametrize(("name", "read"), sampled(_reads(), 40 if FEW else 100))
+@pytest.mark.parametrize(("name", "read"), sampled(_reads(), 40 if FEW else 60))
 def test_reads_as_java(name: str, read: dict[str, Any]) -> None:
     table = _table(name, read.get("branch"))
     snapshot = read.get("snapshot")
@@ -94,7 +94,7 @@ def test_filters_as_java(name: str) -> None:
     fields = table_fields(table_path(name))
     snapshot = _snapshot_of_full(name)
     wrong = []
-    for case in sampled(_filters(name), 3 if FEW else 6):
+    for case in sampled(_filters(name), 3 if FEW else 4):
         text = to_sql(case["filter"], fields)
         rows = table.scan(filter=text, columns=case["projection"], snapshot=snapshot).to_arrow()
         expected = _ordered(_right_rows(case, name, fields))

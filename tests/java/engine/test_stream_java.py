@@ -64,7 +64,7 @@ def _streamed(table: pp.Table, start: str) -> dict[int, list[str]] | str:
 
 def test_streams_of_java_tables_are_those_of_java(oracle: Oracle, tmp_path: Path) -> None:
     ours = {}
-    for name in sampled(fixture_names(), 30):
+    for name in sampled(fixture_names(), 16):
         shutil.copytree(table_path(name), tmp_path / "db.db" / name)
         for start in _STARTS:
             if not (start == "changes" and name in _OLD_COLUMNS):

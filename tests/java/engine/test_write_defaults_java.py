@@ -62,7 +62,9 @@ def test_the_same_value_is_stored_as_by_java(oracle: Oracle, tmp_path: Path) -> 
     assert ours == [java, java]
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    "zone", ["America/New_York", *(pytest.param(z, marks=pytest.mark.long) for z in ("Europe/Berlin", "Asia/Tokyo"))]
+)
 def test_instants_are_those_of_the_local_zone(
     zone: str, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from support.effort import sampled
 from support.local_zone import in_local_zone
 from support.oracle import Oracle, requires_java_oracle
 
@@ -19,7 +18,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("p", pa
                     ("v", pa.string())])  # fmt: skip
 
 
-@pytest.fixture(params=sampled(["Asia/Tokyo", "America/Los_Angeles"], 1))
+@pytest.fixture(params=["America/New_York", pytest.param("Asia/Tokyo", marks=pytest.mark.long)])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with in_local_zone(request.param, monkeypatch) as name:
         yield name

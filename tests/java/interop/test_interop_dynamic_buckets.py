@@ -104,7 +104,7 @@ def test_pypaimon_rust_and_we_write_in_turn(tmp_path: Path, by: Sequence[str]) -
         "CREATE TABLE paimon.db.t (p INT NOT NULL, k STRING NOT NULL, v BIGINT, PRIMARY KEY (p, k)) "
         f"{'PARTITIONED BY (p)' if by else ''} WITH ('bucket'='-1', 'dynamic-bucket.target-row-num'='20')"
     )
-    for turn in range(10 if LONG else 6):
+    for turn in range(10 if LONG else 4):
         for write in (turns.write_here, turns.write_with_rust):
             turns.next(write, 20 + 20 * turn)
             turns.check()
