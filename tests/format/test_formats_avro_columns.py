@@ -78,6 +78,26 @@ def test_every_type(
     assert lines(read_file(path, fields[1:], RowSelection.of(picked), batch_rows=batch_rows)) == lines(some)
 
 
+@pytest.mark.parametrize("run", [1, 30, 400])
+@pytest.mark.parametrize("type_", ["BIGINT", "BIGINT NOT NULL", "INT"])
+def test_numbers_whose_sizes_stay_or_change(type_: str, run: int, tmp_path: Path) -> None:
+    """Numbers of one to ten bytes, ``run`` of the same size one after the other, NULL among them."""
+    fields = fields_of(type_, "STRING")
+    rng = random.Random(run)
+    bits = [*range(63 if type_.startswith("BIGINT") else 31), None, None]
+    sizes = [size for _ in range(2400 // run) for size in [rng.choice(bits)] * run]
+    numbers = [None if size is None else rng.choice([1, -1]) * rng.randrange(1 << size, 2 << size) for size in sizes]
+    if type_.endswith("NOT NULL"):
+        numbers = [n or 0 for n in numbers]
+    table = table_of(fields, numbers, ["x" * rng.choice([0, 1, 63, 64, 200]) for _ in numbers])
+    path = tmp_path / "a.avro"
+    with small_blocks(2000):
+        write_file(path, fields, table)
+    with counted() as rows:
+        assert read_file(path, fields).equals(table)
+    assert rows
+
+
 def _wide_table(count: int) -> tuple[tuple[DataField, ...], pa.Table]:
     fields = fields_of("BIGINT", "STRING", NESTED[0], "DECIMAL(10, 2)", MAP_OF_INTS, "BOOLEAN", "DOUBLE")
     table = table_of(
