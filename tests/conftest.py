@@ -94,9 +94,10 @@ _STARTS = (
     r"\b(?:s3proxy|localstack|azurite|fake_gcs|postgres|mariadb|mini_hdfs|hive_metastore)\b",
     r"\bPypaimon\b",
     r"\.in_zone\(",
+    r"\biceberg: IcebergReader\b",
 )
-"""What files name that start servers, pypaimon, or a JVM for a time zone: a start takes seconds, and a run needs one of
-each."""
+"""What files name that start servers, pypaimon, or a JVM for a time zone or of Iceberg: a start takes seconds, and a
+run needs one of each."""
 _WEIGHT_OF_SERVERS = 3
 """Tests of servers take about three times as long as others of files of the same size (measured in November 2026)."""
 

@@ -8,7 +8,6 @@ import random
 import re
 import shutil
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,6 @@ from support.faults_io import DOWN, FaultyIO
 from support.iceberg_reader import IcebergReader, texts
 from support.iceberg_world import COLUMNS, KINDS, OPTIONS, made, shown, some_rows, step
 from support.oracle import Oracle, requires_java_oracle
-
-
-@pytest.fixture(scope="module")
-def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergReader]:
-    reader = IcebergReader(tmp_path_factory.mktemp("iceberg"))
-    yield reader
-    reader.close()
 
 
 def newest(table: pp.Table) -> dict[str, Any]:

@@ -31,13 +31,6 @@ TOKEN, SECRET = "canary-token", "hush-hush"
 
 
 @pytest.fixture(scope="module")
-def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergReader]:
-    reader = IcebergReader(tmp_path_factory.mktemp("iceberg"))
-    yield reader
-    reader.close()
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergRestServer]:
     server = IcebergRestServer(tmp_path_factory.mktemp("catalog"))
     yield server
