@@ -364,7 +364,7 @@ def _locks(catalog: Catalog) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("writers", "commits"), [(4, 4), pytest.param(8, 25, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("writers", "commits"), [(3, 3), pytest.param(8, 25, marks=pytest.mark.long)])
 def test_writers_side_by_side(options: dict[str, str], writers: int, commits: int) -> None:
     locking = {**options, "lock.enabled": "true", "lock-check-max-sleep": "50 ms"}
     catalog = Catalog.open(locking)

@@ -24,7 +24,7 @@ PROFILE = "[default]\nregion = us-east-1\n"
 SERVICES = "services = local\nendpoint_url = {elsewhere}\n[services local]\ndynamodb =\n  endpoint_url = {elsewhere}\n"
 
 
-@pytest.fixture(scope="module", params=["moto", "s3proxy", "localstack"])
+@pytest.fixture(scope="module", params=["moto", "s3proxy", pytest.param("localstack", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     app = None if request.param == "moto" else forwarding(request.getfixturevalue(request.param))
     with serving(app) as server:

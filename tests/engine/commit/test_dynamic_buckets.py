@@ -75,7 +75,7 @@ def test_processes_that_append_to_the_same_keys_all_land(tmp_path: Path, kind: s
     key, by, options = _TABLES[kind]
     retries = {"commit.max-retries": "100"}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, key, by, {**retries, **options})
-    workers, count = (4, 50) if LONG else (3, 4)
+    workers, count = (4, 50) if LONG else (3, 3)
     moving = kind == "any partition"
     said = at_once(_upserts, [(table.path, worker, count, moving) for worker in range(workers)])
     assert sum(map(len, said)) == workers * count
@@ -241,7 +241,7 @@ def test_a_schema_that_changes_meanwhile_is_a_conflict(tmp_path: Path, monkeypat
 @pytest.mark.java
 def test_java_reads_the_same(oracle: Oracle, tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "db.db" / "t", _SCHEMA, ("p", "id"), ("p",), _SMALL)
-    said = at_once(_upserts, [(table.path, worker, 5, False) for worker in range(2)])
+    said = at_once(_upserts, [(table.path, worker, 3, False) for worker in range(2)])
     _check(table, said, False)
     with oracle.batch() as batch:
         read = batch.read(tmp_path, "db.t")

@@ -308,7 +308,7 @@ def test_a_compaction_killed_at_any_moment_leaves_a_state_of_its_own(tmp_path: P
     before = table.scan().to_arrow().sort_by("id")
     server = fork_server()
     chance = random.Random(5)
-    for number in range(16 if LONG else 3):
+    for number in range(16 if LONG else 2):
         mine, theirs = server.Pipe()
         victim = server.Process(target=compact_for_ever, args=(path, theirs))
         victim.start()

@@ -73,7 +73,7 @@ def _assert_as_java(oracle: Oracle, path: Path | str, reads: list[dict[str, str]
 
 @requires_shared
 @requires_java_oracle
-@pytest.mark.parametrize("name", sampled(NAMES, 3))
+@pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_between_snapshots(name: str, oracle: Oracle) -> None:
     path = table_path(name)
     last = pp.Table.open(path).scan().snapshot_id

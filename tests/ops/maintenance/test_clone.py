@@ -17,6 +17,7 @@ from paimon_pyds.cli.main import main
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.ops.maintenance import clone
+from support.effort import sampled
 from support.maintenance import files_there, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.s3_server import serving
@@ -49,7 +50,7 @@ def _table(path: Path, kind: str = "append") -> pp.Table:
     return table
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("kind", sampled(_KINDS, 2, "whole"))
 def test_copies(tmp_path: Path, kind: str) -> None:
     table = _table(tmp_path / "t", kind)
     table.maintenance.analyze()
@@ -81,7 +82,7 @@ def test_copies_of_tables_without_partitions(tmp_path: Path) -> None:
         assert pp.Table.open(tmp_path / name).count() == rows
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("kind", sampled(_KINDS, 2, "some partitions"))
 def test_copies_of_some_partitions(tmp_path: Path, kind: str) -> None:
     table = _table(tmp_path / "t", kind)
     table.maintenance.analyze()
