@@ -162,11 +162,11 @@ def test_a_schema_that_another_publishes_first_is_told_to_the_metastore(
     tell = publisher._update_columns  # type: ignore[union-attr]
     told = list[None]()
 
-    def first(self: Any, store: Any, *schemas: Any) -> None:
+    def first(self: Any, store: Any, *schemas: Any, **more: Any) -> None:
         if not told:
             told.append(None)
             other.alter(add_columns={"theirs": "INT"})
-        tell(self, store, *schemas)
+        tell(self, store, *schemas, **more)
 
     monkeypatch.setattr(publisher, "_update_columns", first)
     table.alter(add_columns={"ours": "INT"})

@@ -4,7 +4,7 @@ the table is as before or as after, what is listed can be read, and what failed 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.base.retry import Pauses
-from paimon_pyds.catalog.hive import backend
+from paimon_pyds.catalog.hive import backend, glue
 from paimon_pyds.catalog.hive.client import MetastoreClient
 from paimon_pyds.catalog.hive.glue import GlueClient
 from paimon_pyds.catalog.hive.metastore import UnansweredRequestError, structs
-from paimon_pyds.errors import AlreadyExistsError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import AlreadyExistsError, CommitOutcomeUnknownError, PaimonError, TableNotFoundError
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.effort import sampled
 from support.faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO, full_disk
@@ -43,6 +43,17 @@ State = dict[str, list[str]]
 
 def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int32()), "p": [f"p{i}" for i in ids]})
+
+
+_new_client, _clients_of_glue = glue._new_client, dict[str, Any]()
+
+
+def client_of_glue(options: Mapping[str, str], timeout: float) -> Any:
+    """As the catalog makes it, which takes half a second; here processes share one."""
+    address = options["aws.glue.endpoint"]
+    if address not in _clients_of_glue:
+        _clients_of_glue[address] = _new_client(options, timeout)
+    return _clients_of_glue[address]
 
 
 class World(FaultyIO):
@@ -96,6 +107,7 @@ def open_in(metastore: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(GlueClient, "_send", sent)
     monkeypatch.setattr(backend, "open_file_io", lambda *given: (world[0], open_file_io(*given)[1]))
     monkeypatch.setattr(Pauses, "after", lambda *_: 0.01)
+    monkeypatch.setattr(glue, "_new_client", client_of_glue)
     yield opened
     clear(opened(World()))
 
@@ -193,3 +205,97 @@ def do_again(name: str, operation: Callable[[pp.Catalog], object], catalog: pp.C
         assert error.path is not None and error.path.rpartition("/")[0].endswith("/shop.db")
         shutil.rmtree(error.path)
         operation(catalog)
+
+
+class Beside(World):
+    """A process in the middle of whose work something else happens, once: before its request of that number.
+    ``again`` makes it the world of the processes to be opened, and of those that are."""
+
+    def __init__(self, at: int, happens: Callable[[], object], again: Callable[[World], object]) -> None:
+        super().__init__()
+        self._wanted, self._happens, self._again, self._count = at, happens, again, 0
+
+    def _do(self, name: str, act: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
+        at, self._count = self._count, self._count + 1
+        if at == self._wanted:
+            self._happens()
+            self._again(self)
+        return super()._do(name, act, half)
+
+
+def repair(catalog: pp.Catalog) -> None:
+    catalog.repair_table("shop.t")
+
+
+def make(catalog: pp.Catalog) -> None:
+    catalog.create_table("shop.t", "id INT, p STRING", partition_by="p", options=OPTIONS)
+
+
+def append_to_it(catalog: pp.Catalog) -> None:
+    catalog.table("shop.t").append(rows(1))
+
+
+MISSING, THERE, NONE = "files that have no name", "a table with a name", "no table"
+AT_ONCE = {
+    "repair a new name, repair": (MISSING, repair, repair),
+    "repair, append": (THERE, repair, OPERATIONS["append"]),
+    "repair, drop a partition": (THERE, repair, OPERATIONS["drop partition"]),
+    "repair, alter": (THERE, repair, OPERATIONS["alter"]),
+    "repair, drop": (THERE, repair, OPERATIONS["drop"]),
+    "alter, repair": (THERE, OPERATIONS["alter"], repair),
+    "alter, drop a partition": (THERE, OPERATIONS["alter"], OPERATIONS["drop partition"]),
+    "append, repair": (THERE, OPERATIONS["append"], repair),
+    "drop a partition, repair": (THERE, OPERATIONS["drop partition"], repair),
+    "drop a partition, append to it": (THERE, OPERATIONS["drop partition"], append_to_it),
+    "create, repair": (NONE, make, repair),
+}
+
+
+def named(catalog: pp.Catalog) -> tuple[list[str], list[str]]:
+    """The columns and partitions of the table, as the metastore has them."""
+    client = catalog._backend._client  # type: ignore[attr-defined]
+    columns = [column.name for column in client.table("shop", "t").sd.cols]
+    if isinstance(client, GlueClient):
+        found = client._send("get_partitions", {"DatabaseName": "shop", "TableName": "t"})["Partitions"]
+        return columns, sorted("/".join(one["Values"]) for one in found)
+    return columns, sorted("/".join(one.values) for one in client.call("get_partitions", "shop", "t", -1))
+
+
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_another_does_something_at_the_same_time(what: str, open_in: Any, metastore: dict[str, str]) -> None:
+    """Without locks: in the end the metastore has the columns and partitions that the files have."""
+    start, operation, other = AT_ONCE[what]
+    metastore.pop("lock.enabled", None)
+
+    def prepared(warehouse: str) -> pp.Catalog:
+        catalog: pp.Catalog = open_in(World(), warehouse)
+        prepare(catalog)
+        if start == NONE:
+            catalog.drop_table("shop.t")
+        elif start == MISSING:
+            catalog._backend._client.drop_table("shop", "t", deletes=False)  # type: ignore[attr-defined]
+        return catalog
+
+    prepared("whole")
+    operation(open_in(counting := World(), "whole"))
+    for at in sampled(range(len(counting.done)), 1, what):
+        prepared(f"wh{at}")
+        where, failed = f"{what}: before {counting.done[at]} ({at})", list[PaimonError]()
+        beside = Beside(at, lambda at=at, failed=failed: attempt(other, open_in(World(), f"wh{at}"), failed), open_in)
+        attempt(operation, open_in(beside, f"wh{at}"), failed)
+        catalog = open_in(World(), f"wh{at}")
+        if what == "repair, drop":
+            assert state(catalog) == {}, where
+            assert all(isinstance(error, TableNotFoundError) for error in failed), f"{where}: {failed}"
+            continue
+        assert len(failed) <= (start == NONE), f"{where}: {failed}"  # who is too early, or too late, to make it
+        table = catalog.table("shop.t")
+        partitions = sorted(set(table.scan().to_arrow()["p"].to_pylist()))
+        assert named(catalog) == ([n for n in table.arrow_schema.names if n != "p"], partitions), where
+
+
+def attempt(operation: Callable[[pp.Catalog], object], catalog: pp.Catalog, failed: list[PaimonError]) -> None:
+    try:
+        operation(catalog)
+    except PaimonError as error:
+        failed.append(error)

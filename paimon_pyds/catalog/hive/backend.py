@@ -210,7 +210,7 @@ class HiveBackend:
                     ) from error
                 schema = store.latest_schema()
         try:
-            self._register(identifier, entry)
+            self._register(identifier, entry, again=not registers)
         except BaseException:
             if not registers:
                 with suppress(PaimonError, OSError):
@@ -270,8 +270,14 @@ class HiveBackend:
             schema, name = store.latest_schema(), (identifier.database, identifier.table)
             if entry is None:
                 external = wants_external(self._settings, schema.options)
-                self._register(identifier, new_table(self._client, name, schema, location, external=external))
-            self._publisher(identifier).repair(store, schema)
+                new = new_table(self._client, name, schema, location, external=external)
+                self._register(identifier, new, again=True)
+            try:
+                self._publisher(identifier).repair(store, schema)
+            except MetastoreError as error:
+                if error.kind in MISSING and self._found(identifier) is None:
+                    raise self._missing(identifier) from error  # it was dropped meanwhile
+                raise
 
     def _shows(self, table: Any) -> bool:
         """Whether a table of the metastore is one of this catalog."""
@@ -320,18 +326,27 @@ class HiveBackend:
             or f"{self._place_of(identifier.database, self._existing_database(identifier.database))}/{identifier.table}"
         )
 
-    def _register(self, identifier: Identifier, table: Any) -> None:
-        """Have the metastore name a table."""
+    def _register(self, identifier: Identifier, table: Any, *, again: bool) -> None:
+        """Have the metastore name a table. ``again``: it may name the same files already, as somebody repairs the
+        table at the same time."""
         try:
             self._client.create_table(table)
         except MetastoreError as error:
-            if error.kind == EXISTS:
-                raise AlreadyExistsError(f"table {identifier} already exists", path=self._client.uri) from error
-            raise
-        except UnansweredRequestError:
-            found = self._found(identifier)
-            if found is None or location_of(self._settings, found) != location_of(self._settings, table):
+            if error.kind != EXISTS:
                 raise
+            if not (again and self._names_files_of(identifier, table)):
+                raise AlreadyExistsError(f"table {identifier} already exists", path=self._client.uri) from error
+        except UnansweredRequestError:
+            if not self._names_files_of(identifier, table):
+                raise
+
+    def _names_files_of(self, identifier: Identifier, table: Any) -> bool:
+        """Whether the metastore has an entry of that name, whose files are those of ``table``."""
+        found = self._found(identifier)
+        if found is None or not is_paimon(found):
+            return False
+        there, wanted = (location_of(self._settings, one) for one in (found, table))
+        return there is not None and wanted is not None and normalise_location(there) == normalise_location(wanted)
 
     def _forget(self, identifier: Identifier, *, deletes: bool) -> None:
         """Have the metastore name a table no more. ``deletes``: it removes the files."""

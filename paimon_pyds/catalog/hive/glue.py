@@ -136,12 +136,13 @@ class GlueClient:
 
     def _batches(self, request: str, member: str, entries: Sequence[Any], database: str, table: str) -> None:
         """Requests that have some entries each. Raises MetastoreError for the first that Glue refuses, unless it is
-        there already."""
+        there already, or is to be changed and was removed meanwhile."""
+        fine = "AlreadyExistsException" if request.startswith("batch_create") else "EntityNotFoundException"
         for start in range(0, len(entries), _AT_ONCE):
             batch = {member: entries[start : start + _AT_ONCE]}
             answer = self._send(request, {"DatabaseName": database, "TableName": table, **batch})
             details = (error["ErrorDetail"] for error in answer.get("Errors", ()))
-            refused = next((one for one in details if one.get("ErrorCode") != "AlreadyExistsException"), None)
+            refused = next((one for one in details if one.get("ErrorCode") != fine), None)
             if refused is not None:
                 raise self._refusal(request, refused.get("ErrorCode", ""), refused.get("ErrorMessage", ""))
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext, suppress
+from copy import deepcopy
 from dataclasses import replace
 
 from paimon_pyds.base.arrays import pc
@@ -54,10 +55,18 @@ class HivePublisher(FileSystemPublisher):
         self._follow(store, snapshot, is_newest=False)
 
     def repair(self, store: TableStore, schema: TableSchema) -> None:
-        """Give the metastore the columns, options and partitions that the files have; the caller holds the lock."""
-        self._update_columns(store, schema, schema)
+        """Give the metastore the columns, options and partitions that the files have; the caller holds the lock.
+
+        Metastores without locks let others alter the table and commit meanwhile: what they did is looked at again.
+        """
+        before = schema
+        while True:
+            self._update_columns(store, before, schema)
+            before, schema = schema, store.latest_schema()
+            if schema.id == before.id:
+                break
         if is_partitioned(schema):
-            self._add_partitions(store, schema, _partitions_with_rows(store))
+            self._settle_partitions(store, schema, set())
 
     def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
         """See `SnapshotPublisher`. None when another was faster: the caller finds out.
@@ -72,6 +81,8 @@ class HivePublisher(FileSystemPublisher):
             self._update_columns(store, old, new)
             try:
                 if store.try_create_schema(new):
+                    if self._locks is None:  # who repaired the table meanwhile did not see the new schema yet
+                        self._update_columns(store, old, new, anyway=False)
                     return new
             except BaseException:
                 with suppress(PaimonError, OSError):
@@ -88,12 +99,16 @@ class HivePublisher(FileSystemPublisher):
             else lock_of(self._locks, replace(self._identifier, branch=store.branch)).held()
         )
 
-    def _update_columns(self, store: TableStore, old: TableSchema, new: TableSchema) -> None:
-        """Give the metastore the columns and options of a schema, over what it has otherwise of the table."""
+    def _update_columns(self, store: TableStore, old: TableSchema, new: TableSchema, *, anyway: bool = True) -> None:
+        """Give the metastore the columns and options of a schema, over what it has otherwise of the table.
+        ``anyway``: although the table has them, for its partitions may not."""
 
         def update() -> None:
             table = self._client.table(*self._name)
+            found = None if anyway else deepcopy(table)
             update_table(self._client, table, old, new, location_of(self._client.settings, table) or store.root)
+            if table == found:
+                return
             unchanged = table.parameters.get("DO_NOT_UPDATE_STATS", "false").lower() == "true"
             properties = {"CASCADE": "true", "DO_NOT_UPDATE_STATS": str(unchanged).lower()}
             self._client.alter_table(*self._name, table, properties)
@@ -117,12 +132,34 @@ class HivePublisher(FileSystemPublisher):
         )
         self._add_partitions(store, schema, added if is_newest else added & _partitions_with_rows(store))
         if removed - added and snapshot.commit_kind is CommitKind.OVERWRITE:
-            for names in names_of_partitions(schema, sorted(removed - _partitions_with_rows(store))):
-                try:
-                    self._client.drop_partition(*self._name, list(names.values()))
-                except MetastoreError as error:
-                    if error.kind not in MISSING:
-                        raise
+            self._settle_partitions(store, schema, removed, removed)
+
+    def _settle_partitions(
+        self, store: TableStore, schema: TableSchema, named: set[bytes], among: set[bytes] | None = None
+    ) -> None:
+        """Name the partitions with rows, and no more those without. Others may commit between a look at the files and a
+        request, and be faster in telling the metastore: so look again, until nothing has changed.
+
+        ``named``: partitions that have names, as far as it is known. ``among``: the partitions that matter; None: all.
+        """
+        while True:
+            present = _partitions_with_rows(store)
+            if among is not None:
+                present &= among
+            if present == named:
+                return
+            self._add_partitions(store, schema, present - named)
+            self._drop_partitions(schema, named - present)
+            named = present
+
+    def _drop_partitions(self, schema: TableSchema, partitions: set[bytes]) -> None:
+        """Name these partitions no more in the metastore."""
+        for names in names_of_partitions(schema, sorted(partitions)):
+            try:
+                self._client.drop_partition(*self._name, list(names.values()))
+            except MetastoreError as error:
+                if error.kind not in MISSING:
+                    raise
 
     def _add_partitions(self, store: TableStore, schema: TableSchema, partitions: set[bytes]) -> None:
         """Name those partitions in the metastore that have no names yet."""
