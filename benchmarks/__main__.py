@@ -22,7 +22,7 @@ from benchmarks.bench import Bench
 _PACKAGES = ("paimon_pyds", "pyspark_paimon", "pyspark_paimon_pyds", "benchmarks")
 _METHODS = {"rows": "row_changes"}
 _GROUPS = (
-    "writing", "scanning", "points", "index", "rows", "evolution", "keys", "layout", "planning", "partitions",
+    "writing", "scanning", "points", "index", "rows", "evolution", "keys", "layout", "planning", "partitions", "small",
     "formats", "stores", "hdfs", "blobs", "variant", "first", "importing", "sql", "spark", "streams",
 )  # fmt: skip
 _BY_NAME_ONLY = ("maintenance", "commits")
