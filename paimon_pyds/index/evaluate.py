@@ -160,6 +160,11 @@ class FileIndex:
     def bytes_read(self) -> int:
         return self._source.bytes_read
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all bytes are in memory."""
+        return self._source.nbytes == self._source.size
+
     def keep(self) -> None:
         """Keep what was read of a file in a store for the next process."""
         self._source.keep()
@@ -348,15 +353,32 @@ if hasattr(os, "register_at_fork"):  # connections to an object store don't work
     os.register_at_fork(after_in_child=OPEN_INDEXES.clear)
 
 
-def open_side_index(io: FileIO, path: str) -> AbstractContextManager[FileIndex]:
+def open_side_index(io: FileIO, path: str, start: tuple[bytes, int] | None = None) -> AbstractContextManager[FileIndex]:
     """The indexes in a side file, opened or still open. Their ``bytes_read`` count from here on.
+
+    ``start``: the file's first bytes and its size, if they were read before.
 
     Raises:
         CorruptFileError: this is no file-index container.
         FileNotFoundError: there is no such file.
         StorageError: it can't be read.
     """
-    return _opened((io, path), lambda: FileSource(io, path, kept=True), lambda: forget(io, path))
+    return _opened((io, path), lambda: FileSource(io, path, kept=True, start=start), lambda: forget(io, path))
+
+
+def is_known(io: FileIO, path: str) -> bool:
+    """Whether the indexes in a side file are open, or the file's start is cached."""
+    from paimon_pyds.storage.range_cache import RANGE_CACHE
+
+    return OPEN_INDEXES.get((io, path)) is not None or RANGE_CACHE.get(io, path) is not None
+
+
+def is_held(io: FileIO, path: str) -> bool:
+    """Whether all bytes of such a file are in memory."""
+    from paimon_pyds.storage.range_cache import CachedRanges
+
+    index: FileIndex | None = OPEN_INDEXES.get((io, path))
+    return (index is not None and index.is_whole) or CachedRanges(io, path).has_all
 
 
 def open_embedded_index(data: bytes, data_file: str) -> AbstractContextManager[FileIndex]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import hdfs_native
 import pyarrow as pa
@@ -44,8 +44,9 @@ from paimon_pyds.storage.object_files import NewObject, ObjectInput
 from paimon_pyds.storage.remote import RemoteFileIO, check_process
 
 if TYPE_CHECKING:
-    from hdfs_native import Client, FileReader
+    from hdfs_native import AsyncClient, Client, FileReader
 
+_Client = TypeVar("_Client", hdfs_native.Client, hdfs_native.AsyncClient)
 _GAP_BYTES = 256 << 10
 """Bytes between two ranges up to which one read takes both: a request to a data node costs more."""
 _MAX_REQUEST_BYTES = 64 << 20
@@ -77,6 +78,7 @@ class HdfsFileIO(RemoteFileIO):
         told = repr((self._identity, sorted(self._settings.items())))
         self._identity = sha256(told.encode()).digest()
         self._client: Client | None = None
+        self._async_client: AsyncClient | None = None
         self._readers: OrderedDict[str, FileReader] = OrderedDict()
         self._lock = Lock()
         umask = umask_of(self._settings.get("fs.permissions.umask-mode", "022"))
@@ -98,19 +100,27 @@ class HdfsFileIO(RemoteFileIO):
     def _connected(self) -> Client:
         """The client, which connects at its first call. Raises StorageError, OptionError."""
         if self._client is None:
-            user, ticket = self._arguments.get("user"), self._arguments.get("kerb_ticket")
-            with self._calls("connect to", self._root):
-                self._client = client_of(self._root, self._options, self._settings, user=user, ticket=ticket)
+            self._client = self._new_client(hdfs_native.Client)
         return self._client
+
+    def _new_client(self, kind: type[_Client]) -> _Client:
+        user, ticket = self._arguments.get("user"), self._arguments.get("kerb_ticket")
+        with self._calls("connect to", self._root):
+            return client_of(kind, self._root, self._options, self._settings, user=user, ticket=ticket)
 
     def _at(self, path: str) -> tuple[Client, str]:
         """The client, and the path as it wants it."""
+        inner = self._inner(path)
+        return self._connected(), inner
+
+    def _inner(self, path: str) -> str:
+        """A path as clients want it."""
         self.check_server(path)
         check_process(path)
         inner = "/" + path.partition("://")[2].partition("/")[2]
         if scheme_of(self._root) == "viewfs":
             check_mounted(path, inner, address_of(self._root, self._settings), self._settings)
-        return self._connected(), inner
+        return inner
 
     @contextmanager
     def _calls(self, action: str, path: str) -> Iterator[None]:
@@ -208,6 +218,18 @@ class HdfsFileIO(RemoteFileIO):
         """The first bytes and the size of a file."""
         reader = self._opened_anew(path)
         return self._read(path, reader, 0, min(length, len(reader))), len(reader)
+
+    def read_starts(self, paths: Sequence[str], length: int) -> list[tuple[bytes, int] | None]:
+        """As `ReadsTogether.read_starts`."""
+        from paimon_pyds.storage.hdfs_starts import starts_of  # imports asyncio
+
+        inner = list(map(self._inner, paths))
+        with self._lock:  # a file may have been replaced
+            for path in paths:
+                self._readers.pop(path, None)
+        if self._async_client is None:
+            self._async_client = self._new_client(hdfs_native.AsyncClient)
+        return starts_of(self._async_client, inner, length, self.requests_at_once, _BLOCK_UNIT, self.counts)
 
     def _info(self, path: str) -> Any:
         """What the name node says of a path, None where nothing is."""

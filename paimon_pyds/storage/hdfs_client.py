@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import hdfs_native
@@ -14,14 +15,21 @@ from paimon_pyds.storage.hdfs_address import address_of, check_host, client_sett
 from paimon_pyds.storage.hdfs_user import take_user
 
 _NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environment again, over what is set here
-_clients: WeakValueDictionary[bytes, hdfs_native.Client] = WeakValueDictionary()
-"""Those in use, by what they are made of."""
+_Client = TypeVar("_Client", hdfs_native.Client, hdfs_native.AsyncClient)
+_clients: WeakValueDictionary[tuple[type, bytes], object] = WeakValueDictionary()
+"""Those in use, by their kind and what they are made of."""
 
 
 def client_of(
-    root: str, options: Mapping[str, str], settings: Mapping[str, str], *, user: str | None, ticket: str | None
-) -> hdfs_native.Client:
-    """The client for a location, which connects at its first call.
+    kind: type[_Client],
+    root: str,
+    options: Mapping[str, str],
+    settings: Mapping[str, str],
+    *,
+    user: str | None,
+    ticket: str | None,
+) -> _Client:
+    """The client of a kind for a location, which connects at its first call.
 
     ``options``: storage options, of which those of Kerberos count here. ``settings``: Hadoop's. ``user``: as whom to
     act. ``ticket``: a file with a ticket of Kerberos.
@@ -46,9 +54,9 @@ def client_of(
     own = sorted((k, v) for k, v in options.items() if not k.startswith("hadoop"))
     ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(("HADOOP_", "KRB5")))
     made_of = sha256(repr((address, own, ambient, sorted(settings.items()))).encode()).digest()
-    client = _clients.get(made_of)
-    if client is None:
-        client = _clients[made_of] = hdfs_native.Client(
+    client = _clients.get((kind, made_of))
+    if not isinstance(client, kind):
+        client = _clients[kind, made_of] = kind(
             address,
             client_settings(address, settings),
             _NO_FILES,

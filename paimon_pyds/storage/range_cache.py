@@ -41,14 +41,24 @@ RANGE_CACHE = TwoLevelCache[_Ranges](
 
 
 class CachedRanges:
-    """The cached ranges of one file that never changes, and those read since; `keep` adds these to the cache."""
+    """The cached ranges of one file that never changes, and those read since; `keep` adds these to the cache.
 
-    def __init__(self, io: FileIO, path: str) -> None:
+    ``start``: its first bytes and its size, if they were read before."""
+
+    def __init__(self, io: FileIO, path: str, start: tuple[bytes, int] | None = None) -> None:
         self._io = io
         self._path = path
         self._fresh: dict[int, bytes] = {}
-        self._size, self._held = RANGE_CACHE.get(io, path) or (-1, {})
+        self._size, self._held = (None if start is not None else RANGE_CACHE.get(io, path)) or (-1, {})
         self._free_bytes = _MOST_BYTES - sum(map(len, self._held.values()))
+        if start is not None:
+            data, self._size = start
+            self.add(0, data)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether all bytes of the file are cached."""
+        return self._size >= 0 and self.get(0, self._size) is not None
 
     def size(self, guess: int) -> int:
         """The file's size; if it is not cached, the first ``guess`` bytes are read too. Errors as `FileIO.size`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import operator
 import os
 import pickle
 import re
@@ -147,6 +148,109 @@ def test_a_last_block_that_stays_unreported(
         with pytest.raises(StorageError, match=rf"not reported the last block yet, {there} of {there + 5} bytes"):
             call(f"{home}/f")
     assert io.size(f"{home}/f") == io.list(home)[0].size == len(unreported)
+
+
+def test_starts_of_many_files(io: HdfsFileIO, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `read_start` gives, or nothing; each request is counted."""
+    monkeypatch.setattr(HdfsFileIO, "requests_at_once", 3)
+    contents = {f"{home}/{size}": os.urandom(size) for size in (1, 5, 511, 513, 1000, 1023, (1 << 20) + 1)}
+    for path, data in contents.items():
+        io.write_bytes(path, data)
+    io.write_bytes(f"{home}/empty", b"")
+    io.write_bytes(f"{home}/block", bytes(512))  # it may have another block that is not reported
+    without = [f"{home}/none", f"{home}/empty", f"{home}/block", home]
+    fresh = io.counted()
+    found = fresh.read_starts([*contents, *without, *contents], 1000)
+    expected = [(data[:1000], len(data)) for data in contents.values()]
+    assert found == [*expected, *[None] * len(without), *expected]
+    assert fresh.counts.requests == 2 * 2 * len(contents) + len(without)
+    assert fresh.counts.bytes == 2 * sum(len(data) for data, _ in expected)
+    assert fresh.read_starts([], 1000) == []
+    assert [fresh.read_start(path, 1000) for path in contents] == expected
+
+
+def test_starts_of_files_that_were_replaced_by_longer_ones(io: HdfsFileIO, home: str) -> None:
+    paths = [f"{home}/{number}" for number in range(3)]
+    for path in paths:
+        io.replace(path, b"first")
+        assert io.read_range(path, 0, 5) == b"first"
+        io.counted().replace(path, b"the second one")
+    assert io.read_starts(paths, 6) == [(b"the se", 14)] * 3
+    assert [io.read_range(path, 4, 6) for path in paths] == [b"second"] * 3
+
+
+def test_no_start_of_a_file_whose_last_block_is_unreported(
+    mini_hdfs: MiniHdfs, io: HdfsFileIO, home: str, unreported: bytes
+) -> None:
+    assert io.read_starts([f"{home}/f"] * 2, 1 << 21) == [None, None]
+    mini_hdfs.tell("reports on")
+    assert io.read_start(f"{home}/f", 1 << 21) == (unreported, len(unreported))
+    assert io.read_starts([f"{home}/f"], 1 << 21) == [(unreported, len(unreported))]
+
+
+def test_starts_that_fail(io: HdfsFileIO, home: str) -> None:
+    """Of one file, by an error or a panic: the others are read."""
+    paths = [f"{home}/{number}" for number in range(5)]
+    for path in paths:
+        io.write_bytes(path, path.encode())
+    io.read_starts(paths, 100)
+    real = io._async_client
+    assert real is not None
+
+    class Panic(BaseException):
+        pass
+
+    class Short:
+        def __len__(self) -> int:
+            return 10
+
+        async def read_range(self, offset: int, length: int) -> bytes:
+            return b"short"
+
+    class Failing:
+        async def read(self, path: str) -> Any:
+            if path.endswith("1"):
+                raise OSError("a data node failed")
+            if path.endswith("2"):
+                raise Panic
+            return Short() if path.endswith("3") else await real.read(path)
+
+    io._async_client = Failing()  # type: ignore[assignment]
+    sound = [(path.encode(), len(path)) for path in paths]
+    assert io.read_starts(paths, 100) == [sound[0], None, None, None, sound[4]]
+    io._async_client = real
+    assert io.read_starts(paths, 100) == sound
+
+
+def test_starts_in_threads_and_not_in_a_forked_process(io: HdfsFileIO, home: str) -> None:
+    io.write_bytes(f"{home}/f", b"content")
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda _: io.read_starts([f"{home}/f"] * 10, 3), range(8))
+        assert list(found) == [[(b"con", 7)] * 10] * 8
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            io.read_starts([f"{home}/f"], 3)
+        except StorageError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert b"spawn" in os.read(read, 10_000)
+
+
+def test_tables_share_clients_of_both_kinds(mini_hdfs: MiniHdfs, home: str) -> None:
+    def clients(path: str, **more: str) -> tuple[object, object]:
+        found = HdfsFileIO(path, mini_hdfs.settings | more)
+        found.read_starts([f"{home}/none"], 1)
+        return found._connected(), found._async_client
+
+    first = clients(f"{home}/a")
+    assert isinstance(first[0], hdfs_native.Client) and isinstance(first[1], hdfs_native.AsyncClient)
+    assert all(map(operator.is_, clients(f"{home}/b"), first))
+    others = clients(f"{home}/b", **{"hadoop.dfs.client.failover.max.attempts": "3"})
+    assert not any(map(operator.is_, others, first))
 
 
 def test_listing(io: HdfsFileIO, home: str) -> None:

@@ -69,4 +69,7 @@ def test_who_one_is(cluster: tuple[servers.MiniHdfs, Path], monkeypatch: pytest.
     table = pp.Table.create(path, "a INT", storage_options=options)
     table.append(pa.table({"a": pa.array([1], pa.int32())}))
     assert pp.Table.open(path, storage_options=options).scan().to_arrow()["a"].to_pylist() == [1]
-    assert HdfsFileIO(path, options)._info(f"{path}/schema/schema-0").owner == "me"
+    io = HdfsFileIO(path, options)
+    assert io._info(f"{path}/schema/schema-0").owner == "me"
+    schema = io.read_bytes(f"{path}/schema/schema-0")
+    assert io.read_starts([f"{path}/schema/schema-0"] * 3, 10) == [(schema[:10], len(schema))] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Mapping
@@ -12,9 +13,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, SnapshotNotFoundError
+from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage.hdfs import HdfsFileIO
+from paimon_pyds.storage.range_cache import RANGE_CACHE
 from support.effort import sampled
 from support.faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO
 from support.servers import MiniHdfs
@@ -175,3 +179,80 @@ def test_calls(path: str, mini_hdfs: MiniHdfs) -> None:
 
     found = [calls(1, lambda table: table.append(_rows(9000))), calls(1, point), calls(2, point)]
     assert all(count <= most for count, most in zip(found, (47, 32, 9), strict=True)), found
+
+
+@pytest.fixture(scope="module")
+def indexed(mini_hdfs: MiniHdfs) -> pp.Table:
+    """Twelve files with an index each, that no statistics rule out."""
+    index = "file-index.bloom-filter"
+    options = {f"{index}.columns": "a", f"{index}.a.items": "1000", f"{index}.a.fpp": "0.0001"}
+    path = f"{mini_hdfs.root}/tables/indexed"
+    options |= {"file-index.in-manifest-threshold": "1 b"}
+    table = pp.Table.create(path, _rows(0).schema, options=options, storage_options=mini_hdfs.settings)
+    for first in range(12):
+        table.append(pa.table({"a": pa.array(range(first, 12_000, 12), pa.int64())}))
+    return table
+
+
+def _cold(table: pp.Table) -> tuple[pp.Table, HdfsFileIO]:
+    """The table as in a process that knows nothing of it, and what counts its requests."""
+    for cache in (METADATA_CACHE, OPEN_INDEXES, RANGE_CACHE):
+        cache.clear()
+    io = table._store.io.counted()  # type: ignore[attr-defined]
+    return pp.Table(TableStore(io, table.path)), io
+
+
+def test_indexes_of_many_files_are_read_by_one_thread(indexed: pp.Table) -> None:
+    table, io = _cold(indexed)
+    scan = table.scan("a = 7007")
+    scan.plan()
+    opened, before = list[str](), io.counts.requests
+    open_one = io._opened_anew
+    io._opened_anew = lambda path: opened.append(path) or open_one(path)  # type: ignore[assignment, func-returns-value]
+    assert scan.to_arrow()["a"].to_pylist() == [7007]
+    assert [path for path in opened if path.endswith(".index")] == []
+    assert 2 * 12 < io.counts.requests - before < 2 * 12 + 8
+
+
+def test_a_query_within_a_loop_of_events(indexed: pp.Table) -> None:
+    """As in notebooks, whose cells run in one."""
+
+    async def query() -> list[int]:
+        return list(_cold(indexed)[0].scan("a = 7007").to_arrow()["a"].to_pylist())
+
+    assert asyncio.run(query()) == [7007]
+
+
+@pytest.mark.parametrize("failing", [1, 12])
+def test_indexes_that_are_not_read_together_are_read_alone(indexed: pp.Table, failing: int) -> None:
+    table, io = _cold(indexed)
+    scan = table.scan("a = 7007")
+    paths = [file.index_path for file in scan.plan().files]
+    io.read_starts([], 1)
+    real, left = io._async_client, failing
+
+    class Failing:
+        async def read(self, path: str) -> object:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise OSError("a data node failed")
+            assert real is not None
+            return await real.read(path)
+
+    io._async_client = Failing()  # type: ignore[assignment]
+    assert len(paths) == 12
+    assert scan.to_arrow()["a"].to_pylist() == [7007]
+    assert left == failing - 12
+
+
+def test_an_index_that_is_gone_is_named(indexed: pp.Table) -> None:
+    table, io = _cold(indexed)
+    path = table.scan("a = 7007").plan().files[3].index_path
+    assert path is not None
+    content = io.read_bytes(path)
+    io.delete([path])
+    with pytest.raises(SnapshotNotFoundError, match=path.rpartition("/")[2]):
+        table.scan("a = 7007").to_arrow()
+    io.write_bytes(path, content)
+    assert table.scan("a = 7007").to_arrow()["a"].to_pylist() == [7007]

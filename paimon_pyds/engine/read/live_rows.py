@@ -177,6 +177,8 @@ class LiveRows:
         self.file = file
         self.trace = FileTrace(file.path, file.row_count) if trace is None else trace
         self._in_use = ExitStack()
+        self.start: tuple[bytes, int] | None = None
+        """The first bytes and the size of `side_index`, where they were read already."""
 
     @cached_property
     def parts(self) -> list[LiveRows]:
@@ -233,8 +235,35 @@ class LiveRows:
         if embedded is not None:
             found.append(self._in_use.enter_context(open_embedded_index(embedded, self.file.name)))
         if self.file.index_path is not None:
-            found.append(self._in_use.enter_context(open_side_index(self.spec.io, self.file.index_path)))
+            start, self.start = self.start, None
+            found.append(self._in_use.enter_context(open_side_index(self.spec.io, self.file.index_path, start)))
         return found
+
+    @property
+    def unread_index(self) -> str | None:
+        """`side_index`, unless some of it is in memory."""
+        from paimon_pyds.index.evaluate import is_known
+
+        path = self.side_index
+        return None if path is None or is_known(self.spec.io, path) else path
+
+    @property
+    def has_whole_index(self) -> bool:
+        """Whether all of `side_index` is in memory, or none is evaluated."""
+        if self.side_index is None:
+            return not self.file.parts
+        if self.start is not None:
+            return len(self.start[0]) == self.start[1]
+        from paimon_pyds.index.evaluate import is_held
+
+        return is_held(self.spec.io, self.side_index)
+
+    @property
+    def side_index(self) -> str | None:
+        """The side file whose indexes are evaluated; None where none is, and for files whose rows are joined."""
+        if self.file.parts or not self.spec.use_index or self.matches_none or self.devolved is Const.TRUE:
+            return None
+        return self.file.index_path
 
     def close(self) -> None:
         """Let go of the open indexes, which the next query may use."""
@@ -287,6 +316,11 @@ class LiveRows:
         except BaseException:
             self._in_use.pop_all()  # not for the next query: a damaged file may be replaced by a copy of what it was
             raise
+
+    @property
+    def by_index(self) -> RowSelection:
+        """Planned rows that may match by the indexes, deleted ones included."""
+        return self._by_index[0]
 
     @property
     def index_is_exact(self) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -17,19 +18,25 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file, read_live
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows
 from paimon_pyds.engine.read.small_files import joined_files, read_small_files
+from paimon_pyds.errors import PaimonError
 from paimon_pyds.format import WHOLE_FILE
 from paimon_pyds.format.batches import bytes_held
 from paimon_pyds.format.threads import in_order
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, result_schema, sections
 from paimon_pyds.sql.predicate.tree import Predicate
-from paimon_pyds.storage import requests_at_once
+from paimon_pyds.storage import FIRST_READ, ReadsTogether, reads_together, requests_at_once
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _HELD_BYTES = 128 << 20
 """Bytes that later files may have ready, in addition to a batch of each."""
 _FEW_ROWS = 2_048
 """Wanted rows of a file up to which reading them from a store is mostly waiting, and takes little memory."""
 _READ_AT_ONCE = 32
+FEW_STARTS = 8
+"""Indexes up to which threads that read one each take about as long."""
 _WHOLE_BYTES = 4 << 20
 """Bytes of files that are read whole, instead of by several requests one after another."""
 
@@ -146,6 +153,18 @@ def _parts(spec: ReadSpec, files: Sequence[PlannedFile], together: int = 1, *, a
 def _evaluated(sections: Iterator[_Section], at_once: int, *, ahead: bool) -> Iterator[list[_Section]]:
     """Sections after the indexes of their files were evaluated, ``at_once`` of them together. ``ahead``: the next ones
     are evaluated meanwhile, on the same threads; a caller with a limit may not want them."""
+    first = next(sections, None)
+    if first is None:
+        return
+    sections, io = chain([first], sections), first.spec.io
+    if reads_together(io):
+        yield from _evaluated_together(io, sections, at_once, ahead=ahead)
+    else:
+        yield from _evaluated_apart(sections, at_once, ahead=ahead)
+
+
+def _evaluated_apart(sections: Iterator[_Section], at_once: int, *, ahead: bool) -> Iterator[list[_Section]]:
+    """As `_evaluated`, each on a thread that requests what it needs."""
     from paimon_pyds.storage.concurrent import concurrent_map
 
     window = list(islice(sections, at_once))
@@ -159,20 +178,105 @@ def _evaluated(sections: Iterator[_Section], at_once: int, *, ahead: bool) -> It
         window = list(islice(sections, at_once))
 
 
-def _with_candidates(section: _Section) -> _Section:
-    """The section after its file's index, if any, was evaluated."""
+def _evaluated_together(
+    io: ReadsTogether, sections: Iterator[_Section], at_once: int, *, ahead: bool
+) -> Iterator[list[_Section]]:
+    """As `_evaluated`: the starts of indexes are requested by one thread, and evaluated on this one, unless more has to
+    be requested. ``ahead``: the next ones are requested meanwhile."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from paimon_pyds.storage.concurrent import concurrent_each
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="paimon-requests")
+    try:
+        window = _requested(io, islice(sections, at_once), pool)
+        while window.sections:
+            whole, others = _read(window)
+            most = len(others) > len(whole)
+            after = None if most or not ahead else _requested(io, islice(sections, at_once), pool)
+            concurrent_each(_evaluate, others + [live for live in whole if _needs_vector(live)], at_once)
+            yield window.sections
+            if most:  # threads request ahead what these have behind their starts
+                break
+            window = after or _requested(io, islice(sections, at_once), pool)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    yield from _evaluated_apart(sections, at_once, ahead=ahead)
+
+
+class _Window(NamedTuple):
+    """Sections whose indexes are evaluated together. ``starts``: those of the indexes of ``requested``; None where
+    none are requested."""
+
+    sections: list[_Section]
+    requested: Sequence[LiveRows] = ()
+    starts: Future[list[tuple[bytes, int] | None]] | None = None
+
+
+def _requested(io: ReadsTogether, sections: Iterable[_Section], pool: ThreadPoolExecutor) -> _Window:
+    """Request the starts of indexes that are not in memory, unless they are few."""
+    window, unread, paths = list(map(_with_live, sections)), list[LiveRows](), list[str]()
+    for live in (section.live for section in window if section.live is not None):
+        with suppress(PaimonError):  # raised once its rows are wanted
+            if (path := live.unread_index) is not None:
+                unread.append(live)
+                paths.append(path)
+    if len(paths) < FEW_STARTS:
+        return _Window(window)
+    return _Window(window, unread, pool.submit(io.read_starts, paths, FIRST_READ))
+
+
+def _read(window: _Window) -> tuple[list[LiveRows], list[LiveRows]]:
+    """The files whose indexes are in memory now as a whole, or not wanted; and the others."""
+    if window.starts is not None:
+        with suppress(PaimonError):  # whoever reads one alone meets the same
+            for live, start in zip(window.requested, window.starts.result(), strict=True):
+                live.start = start
+    whole, others = list[LiveRows](), list[LiveRows]()
+    for live in (section.live for section in window.sections if section.live is not None):
+        (whole if live.has_whole_index else others).append(live)
+    return whole, others
+
+
+def _needs_vector(live: LiveRows) -> bool:
+    """Evaluate the index of a file; whether its deletion vector is to be read yet."""
+    with _evaluating(live):
+        if live.file.deletion is None or live.by_index.is_none:
+            _ = live.candidates
+            return False
+    return True
+
+
+def _with_live(section: _Section) -> _Section:
+    """The section with what evaluates its file's index, if it has one."""
     file = section.files[0]
     if file.merged or file.index_path is None or len(section.files) > 1:
         return section
-    live = LiveRows(section.spec, file, section.traces[0])
+    return replace(section, live=LiveRows(section.spec, file, section.traces[0]))
+
+
+def _with_candidates(section: _Section) -> _Section:
+    """The section after its file's index, if any, was evaluated."""
+    section = _with_live(section)
+    if section.live is not None:
+        _evaluate(section.live)
+    return section
+
+
+def _evaluate(live: LiveRows) -> None:
+    with _evaluating(live):
+        _ = live.candidates
+
+
+@contextmanager
+def _evaluating(live: LiveRows) -> Iterator[None]:
     start = time.perf_counter()
     try:
-        with file.must_exist():
-            _ = live.candidates
+        with live.file.must_exist():
+            yield
     finally:
         live.close()
         live.trace.millis += (time.perf_counter() - start) * 1000
-    return replace(section, live=live)
 
 
 def read_splits(
