@@ -80,7 +80,7 @@ class Snapshots(Namespace):
         from paimon_pyds.ops.maintenance.rollback import rollback
 
         with shown("roll back", progress):
-            removed = rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run)
+            removed = rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run, publish=self._publish)
             self._publish()
         return removed
 

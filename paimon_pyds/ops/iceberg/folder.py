@@ -105,9 +105,15 @@ class IcebergFolder:
         except (FileNotFoundError, ValueError):
             return None
 
-    def write_hint(self, number: int) -> None:
-        """Let readers begin at a version."""
+    def show(self, number: int, *, alone: bool) -> None:
+        """Let readers begin at a version. ``alone``: there are none of later snapshots, which readers would find from
+        there; else they are removed, and who finishes what a killed process began sees that by Java's file."""
+        later = [] if alone else self._after(number)
+        if later:
+            self._io.replace(f"{self.path}/{_ROLLED_BACK}", b"")
         self._io.replace(f"{self.path}/{_HINT}", str(number).encode())
+        if not alone:
+            self._retire(later)
 
     def versions(self) -> list[int]:
         """The numbers of all versions, ascending."""
@@ -129,8 +135,13 @@ class IcebergFolder:
 
     def retire_after(self, number: int) -> None:
         """Remove versions of later snapshots, which a rollback has left; readers would find them."""
-        later = [self.version_path(version) for version in self.versions() if version > number]
-        self._io.delete(later)
+        self._retire(self._after(number))
+
+    def _after(self, number: int) -> list[int]:
+        return [version for version in self.versions() if version > number]
+
+    def _retire(self, versions: Iterable[int]) -> None:
+        self._io.delete([self.version_path(version) for version in versions])
         discard(self._io, [f"{self.path}/{_ROLLED_BACK}"])
 
     def remove_versions(self, numbers: Iterable[int]) -> None:

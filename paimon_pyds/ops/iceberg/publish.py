@@ -117,7 +117,7 @@ def _refresh(
     if is_new:
         folder.replace(snapshot.id, now)
     if folder.hint() != snapshot.id:
-        folder.write_hint(snapshot.id)
+        folder.show(snapshot.id, alone=False)
     _show_in_catalog(store, options, folder, now)
     if is_new:
         _remove_lists(folder, there["snapshots"], snapshots)
@@ -204,22 +204,25 @@ class _Publication:
         except BaseException:
             discard(self._store.io, folder.written)
             raise
+        if versions and versions[-1] > snapshot.id > (folder.hint() or snapshot.id) and self._is_newest(snapshot):
+            folder.retire_after(snapshot.id)  # readers begin before it, and would go on from it to these
         if replaced is not None:
             folder.replace(snapshot.id, metadata)
         elif not folder.create(snapshot.id, metadata):
             discard(self._store.io, folder.written)  # another process was faster, with the same state
             return snapshot.id
-        is_newest = self._store.latest_snapshot_id() == snapshot.id
+        is_newest = self._is_newest(snapshot)
         if is_newest:
-            folder.write_hint(snapshot.id)
-            if len(versions) != 1 or versions[0] >= snapshot.id:
-                folder.retire_after(snapshot.id)
+            folder.show(snapshot.id, alone=len(versions) == 1 and versions[0] < snapshot.id)
         _show_in_catalog(self._store, self._options, folder, metadata)
         if is_newest:
             self._clean(snapshot.id, known, metadata, snapshots)
         else:
             self._discard_unnamed(metadata)
         return snapshot.id
+
+    def _is_newest(self, snapshot: Snapshot) -> bool:
+        return self._store.latest_snapshot_id() == snapshot.id
 
     def _known(self, snapshot: Snapshot, replaced: Metadata | None) -> tuple[list[int], Metadata | None]:
         """The versions that there may be, and the newest that can be read."""

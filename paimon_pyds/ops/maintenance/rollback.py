@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -66,7 +66,7 @@ from paimon_pyds.ops.maintenance.tags import discard_success_files, numbered_sta
 _log = logging.getLogger("paimon_pyds.maintenance")
 
 
-def rollback(
+def rollback(  # noqa: PLR0913 - the arguments of the method, and what follows
     store: TableStore,
     snapshot: int | str | None = None,
     tag: str | None = None,
@@ -74,8 +74,11 @@ def rollback(
     watermark: int | None = None,
     *,
     dry_run: bool = False,
+    publish: Callable[[], object] = lambda: None,
 ) -> RemovalSummary:
     """Make a snapshot or a tag the newest state; see ``table.snapshots.rollback``.
+
+    ``publish``: called when it is the newest, to show it to others' readers before their files go.
 
     Raises:
         SnapshotNotFoundError, TagNotFoundError: there is no such state.
@@ -111,6 +114,7 @@ def rollback(
             gone += changelogs_from(store, target.id + 1)
             remove_changelogs_from(store, target.id + 1)
             count, tags = _remove_newer(store, target)
+            publish()
             removal = remove_files(store, gone, options)
             if removal is not None:
                 _remove_late(store, target, removal)

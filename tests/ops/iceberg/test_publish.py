@@ -24,7 +24,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
 from paimon_pyds.ops.iceberg.publish import publish
 from support.effort import LONG, SEED, sampled
-from support.faults_io import DOWN, FaultyIO
+from support.faults_io import DOWN, HARMLESS, FaultyIO, opened
 from support.iceberg_reader import IcebergReader, texts
 from support.iceberg_world import COLUMNS, KINDS, OPTIONS, made, shown, some_rows, step
 from support.oracle import Oracle, requires_java_oracle
@@ -358,3 +358,28 @@ def test_a_rollback_to_the_first_snapshot_leaves_no_file_of_later_ones(tmp_path:
     table.snapshots.rollback(1)
     assert {path.name for path in Path(table.path, "metadata").glob("*.avro")} == referenced(table)
     assert iceberg.rows(table.path) == texts(table.to_arrow())
+
+
+@pytest.mark.filterwarnings("ignore:the change is made")
+def test_a_killed_rollback_leaves_a_state_that_was_committed(tmp_path: Path, iceberg: IcebergReader) -> None:
+    """And the next commits are seen, not what the rollback took back."""
+    table, draw = made(tmp_path, "append"), random.Random(3)
+    path, saved, committed = Path(table.path), tmp_path / "saved", []
+    for _ in range(5):
+        table.append(some_rows(table, draw))
+        committed.append(texts(table.to_arrow()))
+    shutil.copytree(path, saved)
+    opened(counting := FaultyIO(), path).snapshots.rollback(3)
+    assert iceberg.rows(path) == committed[2]
+    hints = [at + 1 for at, name in enumerate(counting.done) if name == "replace"]
+    others = [at for at, name in enumerate(counting.done) if name not in HARMLESS]
+    for at in sorted({hints[-1], *sampled(others, 2)}):
+        shutil.rmtree(path)
+        shutil.copytree(saved, path)
+        with suppress(PaimonError):
+            opened(FaultyIO(at, DOWN), path).snapshots.rollback(3)
+        assert iceberg.rows(path) in committed, at
+        again = opened(FaultyIO(), path)
+        for _ in range(2):
+            again.append(some_rows(again, draw))
+            assert iceberg.rows(path) == texts(again.to_arrow()), at
