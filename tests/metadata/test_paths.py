@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.base.types import DataField, parse_type
-from paimon_pyds.base.types.java_text import java_float_text, partition_text
+from paimon_pyds.base.types.java_text import is_spelled_alike, java_float_text, partition_text
 from paimon_pyds.errors import OptionError, SecurityError, UnsupportedError
 from paimon_pyds.metadata.paths import (
     ExternalPaths,
@@ -76,6 +76,30 @@ def test_double_is_spelled_as_java_spells_it(value: float, text: str) -> None:
 )
 def test_float_is_spelled_as_java_spells_it(value: float, text: str) -> None:
     assert java_float_text(float(np.float32(value)), single=True) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "single", "alike"),
+    [
+        (1e10, True, True),
+        (1.1e10, True, False),  # 1.10000005E10 by Java 17
+        (2.0**-126, True, False),  # 1.17549435E-38
+        (0.1, True, True),
+        (1e-40, True, True),
+        (7.3866076e25, True, False),
+        (0.1, False, True),
+        (123456789.1, False, True),
+        (2.0**-44, False, False),
+        (2.0**57 + 2**20, False, False),
+        (2e23, False, False),
+        (1e22, False, True),
+        (-0.0, False, True),
+        (float("nan"), False, True),
+        (float("-inf"), False, True),
+    ],
+)
+def test_floats_that_versions_of_java_spell_differently(value: float, single: bool, alike: bool) -> None:
+    assert is_spelled_alike(float(np.float32(value)) if single else value, single) is alike
 
 
 @given(st.floats())

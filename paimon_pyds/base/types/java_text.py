@@ -91,6 +91,21 @@ def java_float_text(value: float, single: bool) -> str:
     return f"{mantissa}E{power}"
 
 
+def is_spelled_alike(value: float, single: bool) -> bool:
+    """Whether all versions of Java spell a number as `java_float_text` does.
+
+    Before 19, Java takes other digits for many numbers so large that their type has no bits for fractions, and for some
+    powers of two; a text that is the number to its last digit is the same. False for some numbers that all spell alike.
+    (Source: Java's bug JDK-4511638, and comparisons with Java 17 at all exponents.)
+    """
+    if not value or not math.isfinite(value):
+        return True
+    text = java_float_text(value, single)
+    if "E" not in text or decimal.Decimal(text) == decimal.Decimal(value):
+        return True
+    return math.frexp(abs(value))[0] != 0.5 and abs(value) < (2**24 if single else 2**53)
+
+
 def civil_from_days(days: int) -> tuple[int, int, int]:
     """Year, month and day of a number of days since 1970-01-01, for any year: Python's calendar ends with 9999."""
     cycle, rest = divmod(days + 719_162, 146_097)  # 400 years
