@@ -119,7 +119,7 @@ def errors_as_warnings(store: TableStore) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - see above
         warnings.warn(
             f"the rows are committed, don't write them again; their buckets could not be compacted: {error}. Call "
-            "table.compact(full=True), or leave it to the next write; until then rows can't be seen in tables with "
-            f"deletion vectors or merge-engine=first-row ({store.root})",
+            "table.compact(full=True), or leave it to the next write to the same buckets; until then tables with "
+            f"deletion vectors or merge-engine=first-row hide the rows, and changelogs lack them ({store.root})",
             stacklevel=7,
         )
