@@ -25,10 +25,11 @@ from paimon_pyds.base.text import Summary, rewritten_text, summary_text
 from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.engine.compact.append_plan import Group, Plan, plan_compaction
 from paimon_pyds.engine.compact.key_plan import plan_key_compaction
-from paimon_pyds.engine.compact.key_task import MergeTask, merge_one, merge_tasks
+from paimon_pyds.engine.compact.key_task import MergeTask, merge_tasks
 from paimon_pyds.engine.compact.options import CompactOptions
 from paimon_pyds.engine.compact.publish import check_gone, publish, remove
 from paimon_pyds.engine.compact.ranges import run_tasks
+from paimon_pyds.engine.compact.small_buckets import SmallBuckets, joined_tasks, merge_joined
 from paimon_pyds.engine.compact.task import CompactResult, compact_tasks
 from paimon_pyds.engine.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.engine.scan.planned_files import has_stray_vectors
@@ -37,6 +38,7 @@ from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.metadata.store import TableStore
 
 if TYPE_CHECKING:
@@ -264,8 +266,9 @@ class _Run:
         results: list[CompactResult] = []
         with removing_unfinished(partial(remove, self.store.io, results)):
             if plan.schema.primary_keys:
-                tasks = merge_tasks(self.store, plan)
-                results.extend(mapped(self.executor, "rewriting", merge_one, tasks, MergeTask.rewritten))
+                tasks = joined_tasks(merge_tasks(self.store, plan))
+                for some in mapped(self.executor, "rewriting", merge_joined, tasks, _rewritten):
+                    results.extend(some)
             else:
                 results.extend(run_tasks(self.executor, compact_tasks(self.store, plan)))
         return results
@@ -287,3 +290,7 @@ class _Run:
             bytes_after=sum(file.file_size for file in self.new_files) + sum(file.size for file in upgraded),
             attempts=self.attempts,
         )
+
+
+def _rewritten(task: MergeTask | SmallBuckets) -> list[PlannedFile]:
+    return task.rewritten()

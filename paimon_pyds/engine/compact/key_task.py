@@ -129,6 +129,8 @@ def merge_one(task: MergeTask) -> CompactResult:
         StorageError: a file can't be read or written.
         UnsupportedError: rows are deleted that the merge engine can't delete.
     """
+    if not task.rewrites and task.looked_up is None and task.changelog is None:
+        return CompactResult(task.number, task.bucket, 0)  # files only get another level
     threads = WriterThreads()
     writer = run_writer(task.context, task.bucket.directory, threads, task.level)
     log = SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level, changelog=True)

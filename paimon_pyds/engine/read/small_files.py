@@ -47,7 +47,7 @@ def joined_files(
     kind: Any = None
     size = count = 0
     for section in sections:
-        found = _kind(spec, section)
+        found = small_kind(spec, section)
         if together and (found is None or found != kind or size >= MOST_BYTES):
             yield together
             together, size, count = [], 0, 0
@@ -68,10 +68,10 @@ def joined_files(
 
 def is_small(spec: ReadSpec, section: Sequence[PlannedFile]) -> bool:
     """Whether `joined_files` may join a section with others."""
-    return _kind(spec, section) is not None
+    return small_kind(spec, section) is not None
 
 
-def _kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] | None:
+def small_kind(spec: ReadSpec, section: Sequence[PlannedFile]) -> tuple[object, ...] | None:
     """What small sections must have in common to be joined; None for those that are read alone."""
     if spec.metadata_columns not in ((), (ROW_INDEX,)) or spec.sequence_gaps is not None or len(section) > _MOST_RUNS:
         return None

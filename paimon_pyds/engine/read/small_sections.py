@@ -3,7 +3,7 @@ one call, where the number of the section is a column of the key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -27,14 +27,22 @@ _MOST_DECODED = 64 << 20
 """Decoded bytes of one section: longer rows are merged in windows."""
 
 
-class _Decoded(NamedTuple):
-    """A small section whose files are decoded."""
+class DecodedSection(NamedTuple):
+    """A small section whose files are decoded, and the bytes of their rows. Of one that has to be read by itself,
+    because of long rows or a file that the decoder can't read, some are missing."""
 
     files: Sequence[PlannedFile]
     decoded: Sequence[DecodedFile]
+    size: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all files are there."""
+        return len(self.decoded) == len(self.files)
 
     @property
     def traces(self) -> list[FileTrace]:
+        """What has happened with each file."""
         return [each.trace for each in self.decoded]
 
 
@@ -43,8 +51,8 @@ def read_small_sections(
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of sections that `small_files.joined_files` has joined, section by section. Arguments, order and
     errors as `read_merged`, which reads large sections, and those with a file that can't be decoded or isn't sorted."""
-    merge = _JoinedSections(spec, files, traces)
-    ready: list[_Decoded] = []
+    merge = JoinedSections(spec, files)
+    ready: list[DecodedSection] = []
     held = 0
 
     def flushed() -> Iterator[pa.RecordBatch]:
@@ -58,20 +66,14 @@ def read_small_sections(
             ready.clear()
 
     by_path = {trace.path: trace for trace in traces}
-    decoded = merge.joined.decoded([alone(file) for file in files], traces)
-    for section in sections(files):
-        found, size = list[DecodedFile](), 0
-        for _, each in zip(section, decoded, strict=False):
-            if each.table is not None and size < _MOST_DECODED:
-                found.append(each)
-                size += each.table.get_total_buffer_size()
-        if len(found) < len(section):
+    for section in merge.decoded(sections(files), traces):
+        if not section.is_whole:
             yield from flushed()
             held = 0
-            yield from _one_by_one(spec, section, [by_path[file.path] for file in section], batch_rows)
+            yield from _one_by_one(spec, section.files, [by_path[file.path] for file in section.files], batch_rows)
             continue
-        ready.append(_Decoded(section, found))
-        held += size
+        ready.append(section)
+        held += section.size
         if held >= MOST_BYTES:
             yield from flushed()
             held = 0
@@ -86,18 +88,51 @@ def _one_by_one(
     yield from read_merged(spec, files, traces, batch_rows)
 
 
-class _JoinedSections:
-    """Merges the rows of decoded sections."""
+class JoinedSections:
+    """Merges the rows of small sections. ``spec``: how each is read. ``files``: all of them, which are of one kind
+    (`small_files.small_kind`)."""
 
-    def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace]) -> None:
+    def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
         assert spec.merging is not None
-        self._section = Section(spec, spec.merging, files, traces, numbered=True)
+        self._section = Section(spec, spec.merging, files, (), numbered=True)
         self._keys = spec.merging.schema.trimmed_primary_keys
         self._merger = RowMerger(spec.merging.schema, within=(SECTION,))
-        self.joined = JoinedFiles(self._section.reading, files)
+        self._joined = JoinedFiles(self._section.reading, files)
 
-    def rows(self, decoded: Sequence[_Decoded]) -> pa.RecordBatch | None:
+    def decoded(self, found: Iterable[Sequence[PlannedFile]], traces: Sequence[FileTrace]) -> Iterator[DecodedSection]:
+        """The sections after their files were decoded, in their order.
+
+        ``found``: the files of each. ``traces``: where to note what happens with each file, in the same order.
+        Raises SnapshotNotFoundError, StorageError: as `read_merged`.
+        """
+        found = list(found)
+        decoded = self._joined.decoded([alone(file) for section in found for file in section], traces)
+        for section in found:
+            files, size = list[DecodedFile](), 0
+            for _, each in zip(section, decoded, strict=False):
+                if each.table is not None and size < _MOST_DECODED:
+                    files.append(each)
+                    size += each.table.get_total_buffer_size()
+            yield DecodedSection(section, files, size)
+
+    def rows(self, decoded: Sequence[DecodedSection]) -> pa.RecordBatch | None:
         """The merged rows that match the filter; None where a file is not sorted by its keys."""
+        merged = self.merged(decoded, self._section.columns)
+        if merged is None:
+            return None
+        left = self._section.filtered(merged)
+        returned = np.bincount(to_numpy(left.column(SECTION)), minlength=len(decoded))
+        self._note(decoded, returned.tolist())
+        return self._section.result(left)
+
+    def merged(self, decoded: Sequence[DecodedSection], columns: Sequence[str]) -> pa.RecordBatch | None:
+        """The merged rows, deletes among them, before the residual filter; None where a file is not sorted by its keys,
+        or has row kinds that are none.
+
+        ``decoded``: whole sections. ``columns``: those of the result, after which it has `SECTION`, by which it is
+        sorted before keys.
+        Raises UnsupportedError, SchemaError: as `RowMerger.merge`.
+        """
         schema = self._section.merging.schema
         runs = [sorted_runs(section.files, schema) for section in decoded]
         places = [
@@ -106,7 +141,7 @@ class _JoinedSections:
         in_order = [place for run in places for place in run]
         parts = [decoded[number].decoded[at] for number, at in in_order]
         numbers = np.array([number for number, _ in in_order])
-        read = self.joined.rows(parts)
+        read = self._joined.rows(parts)
         counts = np.array([each.trace.rows_returned for each in parts], np.int64)
         versions = with_key_columns(read, self._keys).append_column(SECTION, from_numpy(np.repeat(numbers, counts)))
         if self._section.gives_levels:
@@ -117,13 +152,10 @@ class _JoinedSections:
         for start, end in zip([0, *ends], ends, strict=False):
             if not is_sorted_run(versions.slice(start, end - start), self._merger.keys):
                 return None
-        merged = self._merger.merge(versions, [*self._section.columns, SECTION]) if versions.num_rows else versions
-        left = self._section.filtered(merged)
-        returned = np.bincount(to_numpy(left.column(SECTION)), minlength=len(decoded))
-        self._note(decoded, returned.tolist())
-        return self._section.result(left)
+        names = [*columns, SECTION]
+        return self._merger.merge(versions, names) if versions.num_rows else versions.select(names)
 
-    def _note(self, decoded: Sequence[_Decoded], returned: Sequence[int]) -> None:
+    def _note(self, decoded: Sequence[DecodedSection], returned: Sequence[int]) -> None:
         for section, rows in zip(decoded, returned, strict=True):
             note = SectionTrace(sum(file.row_count for file in section.files), rows_returned=rows)
             note.versions = sum(trace.rows_returned for trace in section.traces)

@@ -1,4 +1,7 @@
-"""The few rows of many buckets of a table with a primary key: sorted and merged once for all, then cut."""
+"""The few rows of many buckets of a table with a primary key: sorted and merged once for all, then cut.
+
+A compaction merges what it reads itself; what manifests say of the rows is found here, too.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,52 @@ _BUCKET = "_BUCKET"
 """The column of a merge that has the number of a row's bucket; files don't have it."""
 
 
-class MergedRows:
+class KeyRows:
+    """Rows of buckets that are merged already, in the order of their keys. (`SortedRunWriter` does the same for one.)
+
+    ``context``: the table as it is written to, with the options of the ``level`` that the rows go to.
+    """
+
+    def __init__(self, context: WriteContext, level: int) -> None:
+        self._level = level
+        self._keys = context.schema.trimmed_primary_keys
+        self._rows = KeyFileRows(context)
+        fields = context.key_fields
+        self._types = [field.type for field in fields]
+        modes = stats_modes(fields, context.raw_options)
+        self._stats = StatsCollector(fields, modes, str(context.options.get("file.format")))
+
+    def files(self, buckets: Sequence[BucketFiles], rows: Sequence[pa.RecordBatch]) -> SmallRows:
+        """See `RowsOfBuckets`. Raises SchemaError: as `SortedRunWriter.write`."""
+        starts = np.cumsum([0, *(batch.num_rows for batch in rows[:-1])])
+        return SmallRows(self._rows.of(one_batch(pa.Table.from_batches(rows))), starts, range(len(buckets)))
+
+    def metadata(self, files: SmallRows) -> Sequence[RowMetadata]:
+        rows, starts = files.rows, files.starts
+        keys = rows.select(self._keys)
+        ends = [keys.take(from_numpy(places)).columns for places in (starts, files.ends - 1)]
+        least, greatest = (encode_rows(columns, self._types, arity=True).to_pylist() for columns in ends)
+        stats, _ = self._stats.of_parts(keys, starts, dense=False)
+        numbers = to_numpy(rows.column(SEQUENCE_NUMBER))
+        bounds = [each.reduceat(numbers, starts).tolist() for each in (np.minimum, np.maximum)]
+        deletes = np.add.reduceat(is_retract(rows.column(VALUE_KIND)).astype(np.int64), starts).tolist()
+        return [
+            RowMetadata(
+                min_sequence_number=low,
+                max_sequence_number=high,
+                min_key=first,
+                max_key=last,
+                key_stats=key_stats,
+                level=self._level,
+                delete_row_count=retracts,
+            )
+            for low, high, first, last, key_stats, retracts in zip(
+                *bounds, least, greatest, stats, deletes, strict=True
+            )
+        ]
+
+
+class MergedRows(KeyRows):
     """Rows of buckets in the order of their keys, the versions of each key merged by the table's engine, for level 0.
     (`KeyBucketWriter` does the same for one bucket.)
 
@@ -39,14 +87,9 @@ class MergedRows:
     """
 
     def __init__(self, context: WriteContext, numbers: SequenceNumbers) -> None:
+        super().__init__(context, 0)
         self._numbers = numbers
         self._merger = RowMerger(replace(context.schema, options=context.raw_options), within=[_BUCKET])
-        self._keys = context.schema.trimmed_primary_keys
-        self._rows = KeyFileRows(context)
-        fields = context.key_fields
-        self._types = [field.type for field in fields]
-        modes = stats_modes(fields, context.raw_options)
-        self._stats = StatsCollector(fields, modes, str(context.options.get("file.format")))
 
     def files(self, buckets: Sequence[BucketFiles], rows: Sequence[pa.RecordBatch]) -> SmallRows:
         self._numbers.read_ahead(bucket.partition for bucket in buckets)
@@ -65,26 +108,3 @@ class MergedRows:
         of_rows = to_numpy(merged.column(_BUCKET))
         starts = np.flatnonzero(np.diff(of_rows, prepend=-1))
         return SmallRows(self._rows.of(merged), starts, of_rows[starts].tolist())
-
-    def metadata(self, files: SmallRows) -> Sequence[RowMetadata]:
-        rows, starts = files.rows, files.starts
-        keys = rows.select(self._keys)
-        ends = [keys.take(from_numpy(places)).columns for places in (starts, files.ends - 1)]
-        least, greatest = (encode_rows(columns, self._types, arity=True).to_pylist() for columns in ends)
-        stats, _ = self._stats.of_parts(keys, starts, dense=False)
-        numbers = to_numpy(rows.column(SEQUENCE_NUMBER))
-        bounds = [each.reduceat(numbers, starts).tolist() for each in (np.minimum, np.maximum)]
-        deletes = np.add.reduceat(is_retract(rows.column(VALUE_KIND)).astype(np.int64), starts).tolist()
-        return [
-            RowMetadata(
-                min_sequence_number=low,
-                max_sequence_number=high,
-                min_key=first,
-                max_key=last,
-                key_stats=key_stats,
-                delete_row_count=retracts,
-            )
-            for low, high, first, last, key_stats, retracts in zip(
-                *bounds, least, greatest, stats, deletes, strict=True
-            )
-        ]

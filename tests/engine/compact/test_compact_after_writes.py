@@ -18,9 +18,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.engine.compact import after_write, key_task
+from paimon_pyds.engine.compact import after_write, key_task, small_buckets
 from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.engine.write.key_files import SortedRunWriter
+from paimon_pyds.engine.write.small_files import SmallFilesWriter
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.compaction import latest, live
@@ -203,7 +204,11 @@ def _interrupted(*_: object, **__: object) -> None:
 
 def _ends_with(patch: pytest.MonkeyPatch, raising: Callable[..., None]) -> None:
     """Have compactions fail when all is written."""
-    patch.setattr(key_task, "SortedRunWriter", type("Failing", (SortedRunWriter,), {"close": raising}))
+    for module, writer, last in (
+        (key_task, SortedRunWriter, "close"),
+        (small_buckets, SmallFilesWriter, "_write_file"),
+    ):
+        patch.setattr(module, writer.__name__, type("Failing", (writer,), {last: raising}))
 
 
 @pytest.mark.parametrize("options", [{}, {"merge-engine": "first-row"}])
