@@ -65,15 +65,17 @@ def joined_tasks(tasks: Iterable[MergeTask]) -> list[MergeTask | SmallBuckets]:
 def _kind(task: MergeTask) -> Hashable | None:
     """What the tasks of small buckets must have in common to be done together; None for one that is done alone: its
     rows are many, or are compared with others, or its files are not alike."""
-    if task.looked_up is not None or task.changelog is not None or not task.rewrites:
+    looked_up = task.looked_up
+    if (looked_up is not None and looked_up.files) or task.changelog is not None or not task.rewrites:
         return None
     if is_clustered(task.schema) or task.context.layout.references:
         return None
     if sum(file.row_count for file in task.rewritten()) > SMALL_ROWS:
         return None
     kinds = {small_kind(task.spec, section) for sections in task.rewrites for section in sections}
-    [kind] = kinds if len(kinds) == 1 else [None]
-    return None if kind is None else (task.level, task.drop_deletes, *kind)
+    looks_up = {task.of(sections).looked_up is not None for sections in task.rewrites}
+    [kind] = kinds if len(kinds) == len(looks_up) == 1 else [None]
+    return None if kind is None else (task.level, task.drop_deletes, *looks_up, *kind)
 
 
 def merge_joined(task: MergeTask | SmallBuckets) -> list[CompactResult]:
@@ -111,7 +113,8 @@ class _Merge:
         self._tasks = task.tasks
         self._drop_deletes = first.drop_deletes
         self._files = task.rewritten()
-        self._merge = JoinedSections(first.spec, self._files)
+        looks_up = first.of(first.rewrites[0]).looked_up is not None  # in files that are all among those of the task
+        self._merge = JoinedSections(first.spec, self._files, keeps_single=not looks_up)
         self._columns = [field.name for field in (*first.spec.fields, *KEY_VALUE_FIELDS)]
         context = first.context.at_level(first.level)
         self._writer = SmallFilesWriter(context, KeyRows(context, first.level))

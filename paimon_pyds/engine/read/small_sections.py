@@ -90,13 +90,13 @@ def _one_by_one(
 
 class JoinedSections:
     """Merges the rows of small sections. ``spec``: how each is read. ``files``: all of them, which are of one kind
-    (`small_files.small_kind`)."""
+    (`small_files.small_kind`). ``keeps_single``: as for `RowMerger`; without, it is told the levels of all rows."""
 
-    def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
+    def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile], *, keeps_single: bool = True) -> None:
         assert spec.merging is not None
-        self._section = Section(spec, spec.merging, files, (), numbered=True)
+        self._section = Section(spec, spec.merging, files, (), numbered=True, levels=not keeps_single)
         self._keys = spec.merging.schema.trimmed_primary_keys
-        self._merger = RowMerger(spec.merging.schema, within=(SECTION,))
+        self._merger = RowMerger(spec.merging.schema, within=(SECTION,), keeps_single=keeps_single)
         self._joined = JoinedFiles(self._section.reading, files)
 
     def decoded(self, found: Iterable[Sequence[PlannedFile]], traces: Sequence[FileTrace]) -> Iterator[DecodedSection]:
