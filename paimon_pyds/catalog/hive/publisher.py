@@ -81,7 +81,7 @@ class HivePublisher(FileSystemPublisher):
             self._update_columns(store, old, new)
             try:
                 if store.try_create_schema(new):
-                    if self._locks is None:  # who repaired the table meanwhile did not see the new schema yet
+                    if self._locks is None:  # a repair meanwhile did not see the new schema yet
                         self._update_columns(store, old, new, anyway=False)
                     return new
             except BaseException:

@@ -42,7 +42,7 @@ class DecodedSection(NamedTuple):
 
     @property
     def traces(self) -> list[FileTrace]:
-        """What has happened with each file."""
+        """How each file was read."""
         return [each.trace for each in self.decoded]
 
 
@@ -90,7 +90,7 @@ def _one_by_one(
 
 class JoinedSections:
     """Merges the rows of small sections. ``spec``: how each is read. ``files``: all of them, which are of one kind
-    (`small_files.small_kind`). ``keeps_single``: as for `RowMerger`; without, it is told the levels of all rows."""
+    (`small_files.small_kind`). ``keeps_single``: as for `RowMerger`; without, it gets the levels of all rows."""
 
     def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile], *, keeps_single: bool = True) -> None:
         assert spec.merging is not None
@@ -127,7 +127,7 @@ class JoinedSections:
 
     def merged(self, decoded: Sequence[DecodedSection], columns: Sequence[str]) -> pa.RecordBatch | None:
         """The merged rows, deletes among them, before the residual filter; None where a file is not sorted by its keys,
-        or has row kinds that are none.
+        or a row kind that does not exist.
 
         ``decoded``: whole sections. ``columns``: those of the result, after which it has `SECTION`, by which it is
         sorted before keys.

@@ -106,8 +106,8 @@ class IcebergFolder:
             return None
 
     def show(self, number: int, *, alone: bool) -> None:
-        """Let readers begin at a version. ``alone``: there are none of later snapshots, which readers would find from
-        there; else they are removed, and who finishes what a killed process began sees that by Java's file."""
+        """Let readers begin at a version. ``alone``: no version of a later snapshot is there. Else readers would find
+        it from this one, so later ones are removed; a file says so until then, for the case that this process dies."""
         later = [] if alone else self._after(number)
         if later:
             self._io.replace(f"{self.path}/{_ROLLED_BACK}", b"")
