@@ -39,8 +39,8 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
 test: java environments  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
-	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" oldest="$(MAKE) test-oldest" $(call plain,1 2) \
-	  check="$(MAKE) check" connect="$(MAKE) test-connect" $(call plain,3 4 5 6)
+	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" $(call plain,2 1 3 5) oldest="$(MAKE) test-oldest" \
+	  $(call plain,4 6) connect="$(MAKE) test-connect" check="$(MAKE) check"
 	@echo "make test: all passed"
 
 check: newest  ## style, types, layers and commit messages
