@@ -36,6 +36,7 @@ from paimon_pyds.storage.hdfs import HdfsFileIO
 from paimon_pyds.storage.hdfs_address import address_of
 from support.races import at_once
 from support.servers import MiniHdfs
+from support.victims import error_in_a_fork
 
 _NUMBERS = itertools.count()
 
@@ -227,17 +228,7 @@ def test_starts_in_threads_and_not_in_a_forked_process(io: HdfsFileIO, home: str
     with ThreadPoolExecutor(4) as pool:
         found = pool.map(lambda _: io.read_starts([f"{home}/f"] * 10, 3), range(8))
         assert list(found) == [[(b"con", 7)] * 10] * 8
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            io.read_starts([f"{home}/f"], 3)
-        except StorageError as error:
-            os.write(write, str(error).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
-    assert b"spawn" in os.read(read, 10_000)
+    assert "spawn" in error_in_a_fork(lambda: io.read_starts([f"{home}/f"], 3))
 
 
 def test_tables_share_clients_of_both_kinds(mini_hdfs: MiniHdfs, home: str) -> None:

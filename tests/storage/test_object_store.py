@@ -38,7 +38,7 @@ from support.effort import LONG, sampled
 from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving, without_pauses
 from support.servers import forwarding
-from support.victims import fork_server
+from support.victims import error_in_a_fork, fork_server
 
 pytest.importorskip("moto.server")
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "p": [f"p{i % 2}" for i in range(20)]})
@@ -628,17 +628,7 @@ def test_a_writer_that_is_killed_while_it_commits(server: Server, root: str, whe
 
 def test_a_forked_process_is_refused_not_stuck(io: ObjectStoreFileIO, root: str) -> None:
     io.exists(f"{root}/x")
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            io.exists(f"{root}/x")
-        except StorageError as error:
-            os.write(write, str(error).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
-    assert b"spawn" in os.read(read, 10_000)
+    assert "spawn" in error_in_a_fork(lambda: io.exists(f"{root}/x"))
 
 
 def test_tables_of_one_bucket_share_connections(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -10,6 +11,8 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from threading import Barrier
 from typing import Any
+
+from paimon_pyds.errors import StorageError
 
 PRELOAD = ["paimon_pyds.table", "paimon_pyds.format.parquet.writer", "paimon_pyds.scan", "support.victims"]
 ROWS = 500
@@ -129,3 +132,20 @@ def upsert_for_ever(path: Path, number: int, say: Connection) -> None:
         except CommitConflictError:
             continue
         say.send_bytes(b"d")
+
+
+def error_in_a_fork(call: Callable[[], object]) -> str:
+    """What the StorageError says that a call raises in a forked process; empty without one."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            call()
+        except StorageError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(write)
+    with open(read, encoding="utf-8") as said:
+        return said.read()
