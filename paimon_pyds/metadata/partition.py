@@ -60,18 +60,14 @@ def check_spelled_alike(schema: TableSchema, partition: bytes) -> None:
     from paimon_pyds.base.types.java_text import is_spelled_alike
 
     for field, value in zip(fields, decode_row(partition, [f.type for f in fields]), strict=True):
-        if (
-            field.type.kind not in FLOAT_KINDS
-            or value is None
-            or is_spelled_alike(value, field.type.kind is Kind.FLOAT)
-        ):
-            continue
-        raise UnsupportedError(
-            f"{value!r} in partition column {field.name!r}, which is {field.type}: Java before 19 and later ones look "
-            "for it in directories of different names",
-            hint="partition by a column of another type, such as DECIMAL or STRING",
-            feature="append-tables",
-        )
+        is_float = field.type.kind in FLOAT_KINDS and value is not None
+        if is_float and not is_spelled_alike(value, field.type.kind is Kind.FLOAT):
+            raise UnsupportedError(
+                f"{value!r} in partition column {field.name!r}, which is {field.type}: Java before 19 and later ones "
+                "look for it in directories of different names",
+                hint="partition by a column of another type, such as DECIMAL or STRING",
+                feature="append-tables",
+            )
 
 
 def partition_values(fields: Sequence[DataField], partitions: pa.BinaryArray) -> pa.RecordBatch:

@@ -85,9 +85,7 @@ class LocalCache:
     def key(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
         """The key of something derived from a file; None for a file that may change. ``io``: the storage; its version
         is a part of the key, its credentials are not. ``what``: names the derived thing."""
-        if not self.max_size or not _UNIQUE.search(path.rpartition("/")[2]):
-            return None
-        return self.key_of(io, path, *what)
+        return self.key_of(io, path, *what) if _UNIQUE.search(path.rpartition("/")[2]) else None
 
     def key_of(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
         """The same for any file: the caller has to compare the cached data with the storage."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import hdfs_native
 import pyarrow as pa
@@ -37,7 +37,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, missing_file, read_coalesced, scheme_of
 from paimon_pyds.storage.hadoop_settings import hadoop_settings
 from paimon_pyds.storage.hdfs_address import address_of, check_mounted, complete
-from paimon_pyds.storage.hdfs_client import client_of
+from paimon_pyds.storage.hdfs_client import AnyClient, client_of
 from paimon_pyds.storage.hdfs_errors import hdfs_error, is_refusal
 from paimon_pyds.storage.hdfs_user import umask_of
 from paimon_pyds.storage.object_files import NewObject, ObjectInput
@@ -46,7 +46,6 @@ from paimon_pyds.storage.remote import RemoteFileIO, check_process
 if TYPE_CHECKING:
     from hdfs_native import AsyncClient, Client, FileReader
 
-_Client = TypeVar("_Client", hdfs_native.Client, hdfs_native.AsyncClient)
 _GAP_BYTES = 256 << 10
 """Bytes between two ranges up to which one read takes both: a request to a data node costs more."""
 _MAX_REQUEST_BYTES = 64 << 20
@@ -103,7 +102,7 @@ class HdfsFileIO(RemoteFileIO):
             self._client = self._new_client(hdfs_native.Client)
         return self._client
 
-    def _new_client(self, kind: type[_Client]) -> _Client:
+    def _new_client(self, kind: type[AnyClient]) -> AnyClient:
         user, ticket = self._arguments.get("user"), self._arguments.get("kerb_ticket")
         with self._calls("connect to", self._root):
             return client_of(kind, self._root, self._options, self._settings, user=user, ticket=ticket)

@@ -15,20 +15,20 @@ from paimon_pyds.storage.hdfs_address import address_of, check_host, client_sett
 from paimon_pyds.storage.hdfs_user import take_user
 
 _NO_FILES = "/nonexistent"  # hdfs-native would read the files of the environment again, over what is set here
-_Client = TypeVar("_Client", hdfs_native.Client, hdfs_native.AsyncClient)
+AnyClient = TypeVar("AnyClient", hdfs_native.Client, hdfs_native.AsyncClient)
 _clients: WeakValueDictionary[tuple[type, bytes], object] = WeakValueDictionary()
 """Those in use, by their kind and what they are made of."""
 
 
 def client_of(
-    kind: type[_Client],
+    kind: type[AnyClient],
     root: str,
     options: Mapping[str, str],
     settings: Mapping[str, str],
     *,
     user: str | None,
     ticket: str | None,
-) -> _Client:
+) -> AnyClient:
     """The client of a kind for a location, which connects at its first call.
 
     ``options``: storage options, of which those of Kerberos count here. ``settings``: Hadoop's. ``user``: as whom to

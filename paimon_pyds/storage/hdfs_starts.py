@@ -43,7 +43,7 @@ def starts_of(
             try:
                 found[number] = await start(paths[number])
             except (OSError, RuntimeError, ValueError, NotImplementedError):
-                continue  # whoever reads it alone tries again, and says what is wrong
+                continue  # a read of this file alone tries again, and raises what is wrong
 
     async def all_of_them() -> None:
         # A panic of hdfs-native ends one of these, whose file is None, and not the others.
