@@ -101,11 +101,12 @@ def check_java():
 
 
 def floors(pyproject):
-    """``name==lowest`` of each of our own dependencies."""
+    """``name==lowest`` of each of our own dependencies, with its marker."""
     if sys.version_info[:2] > NEWEST_PYTHON_WITH_FLOORS:
         return []
     block = re.search(r"^dependencies = \[(.*?)^\]", pyproject, re.MULTILINE | re.DOTALL).group(1)
-    return [f"{dependency}=={lowest}" for dependency, lowest in re.findall(r'"([\w.-]+)>=([\w.]+)', block)]
+    found = re.findall(r'"([\w.-]+)>=([\w.]+)(;[^"]*)?', block)
+    return [f"{dependency}=={lowest}{marker}" for dependency, lowest, marker in found]
 
 
 def digest(name, requirements):

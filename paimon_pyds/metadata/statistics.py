@@ -5,10 +5,10 @@ Source: Java Paimon 1.4, classes Statistics and ColStats, whose names the member
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import counted
 from paimon_pyds.base.text import names_text, one_line
@@ -114,7 +114,7 @@ def parse_statistics(data: bytes, path: str) -> Statistics:
 
 def checksum_text(data: bytes) -> str:
     """The checksum of a statistics file, as the property `CHECKSUM` has it."""
-    return f"{zlib.crc32(data):08x}"
+    return f"{crc32(data):08x}"
 
 
 def _read(json: JsonObject, members: _Members) -> dict[str, Any]:

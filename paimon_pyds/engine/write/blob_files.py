@@ -7,7 +7,6 @@ commit gives all of them the row ids of that file. (Source: files of Java Paimon
 from __future__ import annotations
 
 import uuid
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, binary_parts, is_true, to_numpy
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.progress import count
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, MapType
 from paimon_pyds.engine.write.context import WriteContext
@@ -122,13 +122,13 @@ class BlobColumnWriter:
         path = named_file(self._context.root, descriptor.uri, self._allowed())
         size = descriptor.length if descriptor.length >= 0 else max(0, io.size(path) - descriptor.offset)
         head, tail = codec.encode_ends(size)
-        crc = zlib.crc32(head)
+        crc = crc32(head)
         self._output.sink.write(head)
         for start in range(0, size, _COPIED_BYTES):
             part = io.read_range(path, descriptor.offset + start, min(_COPIED_BYTES, size - start))
-            crc = zlib.crc32(part, crc)
+            crc = crc32(part, crc)
             self._output.sink.write(part)
-        self._entry([tail, zlib.crc32(tail, crc).to_bytes(4, "little")], size)
+        self._entry([tail, crc32(tail, crc).to_bytes(4, "little")], size)
 
     def _allowed(self) -> Sequence[str]:
         if self._external is None:

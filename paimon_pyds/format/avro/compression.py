@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.checksums import checksum
+from paimon_pyds.base.checksums import checksum, crc32
 from paimon_pyds.errors import OptionError, UnsupportedError
 
 _BYTES_AT_ONCE = 128_000
@@ -96,8 +96,6 @@ def _content_size(frame: bytes) -> int:
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:
-    import zlib
-
     size = shift = at = 0
     while True:
         if at >= min(len(data), 5):
@@ -111,7 +109,7 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
     if size > limit or size > 32 * len(data) or len(data) < at + 4:
         raise ValueError(f"it claims to have {size} bytes")
     body: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
-    if zlib.crc32(body) != int.from_bytes(data[-4:], "big"):
+    if crc32(body) != int.from_bytes(data[-4:], "big"):
         raise ValueError("its checksum is wrong")
     return body
 
@@ -144,10 +142,8 @@ def compressor(codec: str, level: int = 1) -> Callable[[bytes], bytes]:
             zstd = pa.Codec("zstd", compression_level=max(1, min(level, 22)))
             return lambda body: _with_checksum(zstd.compress(body, asbytes=True), body)
         case "snappy":
-            import zlib
-
             snappy = pa.Codec("snappy")
-            return lambda body: snappy.compress(body, asbytes=True) + zlib.crc32(body).to_bytes(4, "big")
+            return lambda body: snappy.compress(body, asbytes=True) + crc32(body).to_bytes(4, "big")
         case "deflate":
             import zlib
 

@@ -11,12 +11,12 @@ pypaimon 2.1 and Java Paimon 2.1.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from paimon_pyds.base.arrays import Int64s, unaligned_words
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.varints import LONGER, unsigned_varints, varint_values, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 
@@ -42,7 +42,7 @@ def encode_ends(size: int) -> tuple[bytes, bytes]:
 def encode_entry(payload: bytes | memoryview) -> tuple[bytes, bytes | memoryview, bytes]:
     """What an entry consists of: head, payload, tail."""
     length = struct.pack("<q", len(payload) + OVERHEAD_BYTES)
-    crc = zlib.crc32(length, zlib.crc32(payload, zlib.crc32(MAGIC)))
+    crc = crc32(length, crc32(payload, crc32(MAGIC)))
     return MAGIC, payload, length + struct.pack("<I", crc)
 
 
@@ -56,7 +56,7 @@ def payload_of(entry: memoryview, path: object, offset: int) -> memoryview:
         raise CorruptFileError(
             f"an entry of {size} bytes says it has {length}", path=path, offset=offset, field="length"
         )
-    if zlib.crc32(entry[: size - 4]) != crc:
+    if crc32(entry[: size - 4]) != crc:
         raise CorruptFileError("the checksum of an entry is wrong", path=path, offset=offset, field="crc")
     return entry[HEAD_BYTES : size - 12]
 

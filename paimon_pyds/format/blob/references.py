@@ -10,12 +10,12 @@ BlobViewStruct.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.errors import CorruptFileError, SchemaError
 
 _DESCRIPTOR = struct.pack("<q", 0x424C4F4244455343)
@@ -117,7 +117,7 @@ def encode_references(uris: Iterable[str]) -> bytes:
     """
     packs = sorted(uri.rpartition("/")[::2] for uri in set(uris) if uri.endswith(MANAGED_SUFFIX))
     body = b"".join([b"\x01", struct.pack(">i", len(packs)), *(_java_utf(text) for pack in packs for text in pack)])
-    return _REFERENCES + body + struct.pack(">I", zlib.crc32(body))
+    return _REFERENCES + body + struct.pack(">I", crc32(body))
 
 
 def _java_utf(text: str) -> bytes:
@@ -129,7 +129,7 @@ def _java_utf(text: str) -> bytes:
 
 def decode_references(data: bytes, path: object) -> list[str]:
     """The packs that a ``.blobref`` file lists, by their paths. Raises CorruptFileError."""
-    if data[:4] != _REFERENCES or len(data) < 13 or struct.unpack(">I", data[-4:])[0] != zlib.crc32(data[4:-4]):
+    if data[:4] != _REFERENCES or len(data) < 13 or struct.unpack(">I", data[-4:])[0] != crc32(data[4:-4]):
         raise CorruptFileError("this is no list of packs, or its checksum is wrong", path=path, field="crc")
     version, count = struct.unpack_from(">bi", data, 4)
     if version != 1:

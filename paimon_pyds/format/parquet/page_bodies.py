@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets, unaligned_words
+from paimon_pyds.base.checksums import crc32, crc32s
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.pages import NO_CHECKSUM, PageHead, PageHeads
 from paimon_pyds.format.parquet.thrift import varint
@@ -35,7 +36,7 @@ def page_body(data: bytes, position: int, head: PageHead, codec: str | None) -> 
     Raises CorruptFileError: it has another checksum, or doesn't decompress to the length in its header.
     """
     packed = memoryview(data)[position + head.length : position + head.length + head.compressed]
-    if head.crc != NO_CHECKSUM and zlib.crc32(packed) != head.crc & 0xFFFFFFFF:
+    if head.crc != NO_CHECKSUM and crc32(packed) != head.crc & 0xFFFFFFFF:
         raise _changed()
     if codec is None:
         if head.uncompressed != head.compressed:
@@ -88,7 +89,7 @@ def _check_sums(packed: Sequence[memoryview], heads: PageHeads) -> None:
     """Compare the bodies of pages with the checksums in their headers, where they have any. Raises CorruptFileError."""
     checked = heads.crc != NO_CHECKSUM
     if checked.any():
-        sums = np.array([zlib.crc32(body) for body in packed], np.int64)
+        sums = np.array(crc32s(packed), np.int64)
         if bool((checked & (sums != heads.crc & 0xFFFFFFFF)).any()):
             raise _changed()
 

@@ -9,7 +9,6 @@ Source: Java Paimon 2.2, classes BlockTrailer, SstFileReader, Lz4BlockDecompress
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.varints import LONGER, unsigned_varints, varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.compression import compressor, decompressor
@@ -81,7 +81,7 @@ def _check_places(source: ByteSource, places: Sequence[BlockPlace]) -> None:
 
 
 def _content(source: ByteSource, place: BlockPlace, data: bytes | memoryview) -> bytes | memoryview:
-    if zlib.crc32(memoryview(data)[: place.size + 1]) != int.from_bytes(data[place.size + 1 :], "little"):
+    if crc32(memoryview(data)[: place.size + 1]) != int.from_bytes(data[place.size + 1 :], "little"):
         raise corrupt(source, "a block with a wrong checksum", offset=place.offset)
     kind, body = data[place.size], data[: place.size]
     if kind == _NONE:
@@ -155,4 +155,4 @@ def with_trailer(content: bytes, codec: str) -> bytes:
         if len(packed) < len(content) - len(content) // 8:
             kind, body = _ZSTD, packed
     marked = body + bytes([kind])
-    return marked + zlib.crc32(marked).to_bytes(4, "little")
+    return marked + crc32(marked).to_bytes(4, "little")

@@ -14,7 +14,6 @@ Integers are little-endian. Source: Java Paimon 2.2, classes BTreeFileFooter, Bl
 from __future__ import annotations
 
 import struct
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -23,6 +22,7 @@ import numpy as np
 
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.cache import cached_property
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.index.global_index.blocks import BlockPlace, VarintBytes, read_joined_blocks, read_varint
 from paimon_pyds.index.global_index.key_bytes import fixed_width, key_reader
@@ -96,7 +96,7 @@ class BTreeFile:
             raise corrupt(self._source, "a bitmap of NULLs beyond the file's end", offset=self._nulls_at)
         data = self._source.read(self._nulls_at, self._nulls_size + _CRC_BYTES)
         bitmap, crc = data[: self._nulls_size], data[self._nulls_size :]
-        if zlib.crc32(bitmap) != int.from_bytes(crc, "little"):
+        if crc32(bitmap) != int.from_bytes(crc, "little"):
             raise corrupt(self._source, "a bitmap of NULLs with a wrong checksum", offset=self._nulls_at)
         return decode_row_ids(bitmap, self._source.name, self._nulls_at)
 

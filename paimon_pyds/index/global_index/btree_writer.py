@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, array, binary_parts, from_numpy, join_binary, pc, to_numpy
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.types import DataType
 from paimon_pyds.base.varints import varint, varint_values
 from paimon_pyds.index.global_index.blocks import with_trailer
@@ -58,7 +58,7 @@ def write_btree(values: pa.Array, ids: Int64s, column_type: DataType, *, codec: 
     nulls_at, nulls = out.size, b""
     if keys.null_count:
         nulls = encode_row_ids(ids[np.flatnonzero(~to_numpy(pc.is_valid(keys)))])
-        out.add(nulls + zlib.crc32(nulls).to_bytes(4, "little"))
+        out.add(nulls + crc32(nulls).to_bytes(4, "little"))
     index_at = out.size
     entries, bounds = join_binary(*_sized(array(last_keys, pa.binary())), *_sized(array(handles, pa.binary())))
     size = len(out.add_block(_content(entries, bounds)))

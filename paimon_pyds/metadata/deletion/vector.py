@@ -15,12 +15,12 @@ included) for a 64-bit one.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from pyroaring import BitMap
 
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap, read_layout
@@ -146,7 +146,7 @@ def read_vector(
     ):
         raise damage(f"a deletion vector of {size} bytes, the manifest says {length}", 0, "size")
     data = block[4 : 4 + size]
-    if zlib.crc32(data) != int.from_bytes(block[4 + size : VECTOR_OVERHEAD_BYTES + size], "big"):
+    if crc32(data) != int.from_bytes(block[4 + size : VECTOR_OVERHEAD_BYTES + size], "big"):
         raise damage("a deletion vector whose CRC-32 does not match", 4 + size, "checksum")
     vector = decode_vector(data, source.name, offset + 4, row_count)
     if cardinality is not None and vector.cardinality != cardinality:
@@ -162,7 +162,7 @@ def write_vectors(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[Vector
     offset = 1
     for vector in vectors:
         data = encode_vector(vector.positions, vector.bits)
-        parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
+        parts += [struct.pack(">i", len(data)), data, struct.pack(">I", crc32(data))]
         length = len(data) if vector.bits == 32 else len(data) + VECTOR_OVERHEAD_BYTES
         ranges.append(VectorRange(offset, length, vector.cardinality))
         offset += len(data) + VECTOR_OVERHEAD_BYTES

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, scalar
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.types import AtomicType, arrow_type
 from paimon_pyds.base.types.kinds import BINARY_KINDS, STRING_KINDS
 from paimon_pyds.errors import ExpressionError
@@ -163,10 +163,6 @@ def _argument_at(*data: Any) -> pa.Array:
     return pa.concat_arrays(columns).take(array(places, mask=~there))
 
 
-def _crc32(data: bytes) -> int:
-    return zlib.crc32(data)
-
-
 def _find_in_set(word: str, texts: str) -> int:
     """The place of a word among those that commas divide, from 1; 0 where it is not there."""
     words = texts.split(",")
@@ -206,7 +202,7 @@ CODE_FUNCTIONS: dict[str, Function] = {
     "unbase64": Function((1, 1), _distinct(_from_base64, _BYTES, _TEXT)),
     "encode": Function((2, 2), _encode),
     "decode": Function((2, 1000), _decode),
-    "crc32": Function((1, 1), _of_bytes(_crc32, _LONG)),
+    "crc32": Function((1, 1), _of_bytes(crc32, _LONG)),
     "elt": Function((2, 1000), _elt),
     "find_in_set": Function((2, 2), by_text(_find_in_set, _INT, _TEXT)),
     "substring_index": Function((3, 3), by_text(_substring_index, _TEXT, _TEXT, _TEXT, _INT)),
