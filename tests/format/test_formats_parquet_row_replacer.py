@@ -38,7 +38,7 @@ TYPES = (
 )  # fmt: skip
 
 
-def values_of(type_: str, rows: int, rng: np.random.Generator) -> list[Any]:
+def values_of(type_: str, rows: int, rng: np.random.Generator, *, nulls: bool = True) -> list[Any]:
     """Values, often few different ones, often in stretches of NULLs, and sometimes sorted."""
     spread = int(rng.choice([5, 100, 10_000]))
     numbers = rng.integers(-spread, spread, rows).tolist()
@@ -57,11 +57,11 @@ def values_of(type_: str, rows: int, rng: np.random.Generator) -> list[Any]:
         "DECIMAL": lambda n: Decimal(n % 9999).scaleb(-2),
     }.get(kind, lambda n: n)
     found = [make(n) for n in numbers]
-    if "NOT NULL" not in type_:
+    if nulls and "NOT NULL" not in type_:
         stretch = rng.integers(0, rows), rng.integers(0, rows)
-        nulls = rng.random(rows) < rng.choice([0, 0.1])
-        nulls[min(stretch) : max(stretch) if rng.random() < 0.3 else min(stretch)] = True
-        found = [None if null else value for value, null in zip(found, nulls.tolist(), strict=True)]
+        empty = rng.random(rows) < rng.choice([0, 0.1])
+        empty[min(stretch) : max(stretch) if rng.random() < 0.3 else min(stretch)] = True
+        found = [None if null else value for value, null in zip(found, empty.tolist(), strict=True)]
     return found
 
 
@@ -109,6 +109,40 @@ def test_random_rows_of_random_files(number: int, tmp_path: Path, monkeypatch: p
             write_file(path, fields, table, options)
             continue
         assert np.isin(at, replacer.rows).all()
+        assert replacer.write(table.take(replacer.rows).to_batches(), str(path)) == path.stat().st_size
+        check(path, fields, table, options, rng)
+        check_statistics(replacer, fields, table)
+
+
+@pytest.mark.parametrize("number", range(400 if LONG else 12))
+def test_scattered_rows_of_random_files(number: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(SEED * 2_000 + number)
+    rows = int(rng.integers(300, 3_000 if LONG else 1_500))
+    types = rng.choice([t for t in TYPES if t != "BOOLEAN"], rng.integers(1, 3), replace=False).tolist()
+    fields = fields_of(*types)
+    options = {
+        "parquet.page.row.count.limit": str(rng.choice([16, 50])),
+        "file.block-size": str(rng.choice(["2 KB", "128 MB"])),
+        "parquet.enable.dictionary": str(rng.choice(["true", "true", "false"])),
+        "file.compression": str(rng.choice(["zstd", "snappy", "gzip", "lz4", "none"])),
+    }
+    table = table_of(fields, *(values_of(t, rows, rng, nulls=rng.random() < 0.2) for t in types))
+    path = tmp_path / "0.parquet"
+    write_file(path, fields, table, options)
+    for generation in range(1, 4):
+        at = np.sort(rng.choice(rows, int(rng.integers(rows // 60, rows // 17)), replace=False))
+        same = rng.random() < 0.5
+        fresh = table_of(fields, *(values_of(t, len(at), rng, nulls=rng.random() < 0.2) for t in types))
+        if same:
+            fresh = table.take(rng.integers(0, rows, len(at)))
+        order = np.arange(rows)
+        order[at] = rows + np.arange(len(at))
+        replacer = replacer_of(path, fields, options, at)
+        table = pa.concat_tables([table, fresh]).take(order).combine_chunks()
+        path = tmp_path / f"{generation}.parquet"
+        if replacer is None:
+            write_file(path, fields, table, options)
+            continue
         assert replacer.write(table.take(replacer.rows).to_batches(), str(path)) == path.stat().st_size
         check(path, fields, table, options, rng)
         check_statistics(replacer, fields, table)
@@ -307,10 +341,10 @@ def test_damage_is_not_copied(file: Path) -> None:
     places = range(4, end) if LONG else np.random.default_rng(SEED).integers(4, end, 30).tolist()
     for place in places:
         file.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
-        replacer = replacer_of(file, FIELDS, OPTIONS, [500])
-        assert replacer is not None
         new = file.with_name("new.parquet")
         try:
+            replacer = replacer_of(file, FIELDS, OPTIONS, [500])
+            assert replacer is not None
             replacer.write(numbered(replacer.rows).to_batches(), str(new))
         except CorruptFileError:
             assert not new.exists()

@@ -218,7 +218,7 @@ def _new_rows(
     """The rows of a group, those at the positions ``at`` in new versions; all rows, or those that are wanted."""
     fields = context.layout.table
     names = [field.name for field in fields]
-    if len(at) == file.row_count and versions.have(names):
+    if len(at) == (file.row_count if wanted is None else len(wanted)) and versions.have(names):
         yield from (batch.select(names) for batch in versions.all())
         return
     whole = file._replace(deletion=None, selection=None, index_path=None, window=None, bounds=None)

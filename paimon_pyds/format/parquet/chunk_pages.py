@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, from_numpy, pc
-from paimon_pyds.base.types import DataType
+from paimon_pyds.base.arrays import Int64s, from_numpy, pc, scalar
+from paimon_pyds.base.types import DataField, DataType
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format.parquet.footer import Chunk, Footer, Leaf
+from paimon_pyds.format.parquet.footer import MAGIC, Chunk, Footer, Leaf
 from paimon_pyds.format.parquet.page_bodies import packed_bodies
 from paimon_pyds.format.parquet.page_index import (
     PageTable,
@@ -29,6 +29,7 @@ from paimon_pyds.format.parquet.page_index import (
 from paimon_pyds.format.parquet.page_picks import DICTIONARIES, PLAIN, RLE
 from paimon_pyds.format.parquet.pages import DATA_PAGE, DICTIONARY_PAGE, PageHeads, read_heads
 from paimon_pyds.format.parquet.prune import RawBounds, column_stats, page_bounds
+from paimon_pyds.format.parquet.source import joined_buffer
 from paimon_pyds.format.parquet.thrift import (
     BINARY,
     BOOL_TRUE,
@@ -102,17 +103,57 @@ def chunk_pages(footer: Footer, keys: Sequence[tuple[int, int]], read: Read) -> 
     return result
 
 
-def known_bounds(bounds: RawBounds | None, leaf: Leaf, type_: DataType) -> tuple[pa.Array, pa.Array] | None:
-    """The least and the greatest values of those pages that have values but NULL; None where those of one, or its
-    number of NULLs, are not known."""
+class PageLimits(NamedTuple):
+    """The least and the greatest value of each page, NULL of pages that have only NULLs; and how many NULLs all pages
+    have."""
+
+    low: pa.Array
+    high: pa.Array
+    nulls: int
+
+
+def page_limits(bounds: RawBounds | None, leaf: Leaf, type_: DataType) -> PageLimits | None:
+    """The bounds of pages; None where those of a page, or its number of NULLs, are not known."""
     if bounds is None or min(bounds.nulls) < 0:
         return None
     stats = column_stats(leaf, type_, bounds)
     filled = np.array(bounds.nulls) < np.array(bounds.rows)
     if stats.unknown is not None and bool((stats.unknown & filled).any()):
         return None
-    low, high = (each.filter(from_numpy(filled)) for each in (stats.min, stats.max))
-    return None if low.null_count or high.null_count else (low, high)
+    nothing = scalar(None, stats.min.type)
+    low, high = (pc.if_else(from_numpy(filled), each, nothing) for each in (stats.min, stats.max))
+    missing = len(filled) - int(filled.sum())
+    return None if max(low.null_count, high.null_count) > missing else PageLimits(low, high, sum(bounds.nulls))
+
+
+def known_bounds(bounds: RawBounds | None, leaf: Leaf, type_: DataType) -> tuple[pa.Array, pa.Array] | None:
+    """The same without the pages that have only NULLs."""
+    limits = page_limits(bounds, leaf, type_)
+    return None if limits is None else (limits.low.drop_null(), limits.high.drop_null())
+
+
+class CopiedPages(NamedTuple):
+    """Pages of a chunk that get into another file.
+
+    Attributes:
+        pages: all pages of the chunk.
+        some: which of them.
+        data: the bytes of the dictionary page, empty without one, and those of the others.
+    """
+
+    pages: ChunkPages
+    some: slice
+    data: tuple[bytes, bytes]
+
+
+def copied_group(columns: Sequence[CopiedPages], fields: Sequence[DataField], rows: int, meta: Struct) -> pa.Buffer:
+    """A Parquet file in memory that has these pages as its one row group. ``meta``: FileMetaData with the columns.
+    Raises CorruptFileError: as `copied_chunk`."""
+    chunks, position = list[CopiedChunk](), len(MAGIC)
+    for column, field in zip(columns, fields, strict=True):
+        chunks.append(copied_chunk(*column, field.type, position))
+        position += sum(map(len, chunks[-1].pages))
+    return _file_of(chunks, rows, meta)
 
 
 def copied_chunk(
@@ -132,7 +173,7 @@ def copied_chunk(
     dictionary, pages = data
     sizes, rows = old.table.sizes[some], np.diff(old.table.first_rows)[some]
     ends = np.cumsum(sizes)
-    heads = _checked(pages, ends - sizes, sizes, DATA_PAGE)
+    heads = checked_heads(pages, ends - sizes, sizes, DATA_PAGE)
     if (heads.values != rows).any():
         raise _not_as_indexed()
     kinds = Counter((DATA_PAGE, encoding) for encoding in heads.encoding.tolist())
@@ -140,7 +181,7 @@ def copied_chunk(
     if DICTIONARIES.isdisjoint(heads.encoding.tolist()):
         dictionary = b""
     if dictionary:
-        front = _checked(dictionary, np.zeros(1, np.int64), np.array([len(dictionary)]), DICTIONARY_PAGE)
+        front = checked_heads(dictionary, np.zeros(1, np.int64), np.array([len(dictionary)]), DICTIONARY_PAGE)
         kinds[DICTIONARY_PAGE, PLAIN] = 1
         uncompressed += int((front.length + front.uncompressed).sum())
     begin = position + len(dictionary)
@@ -161,8 +202,33 @@ def copied_chunk(
     return CopiedChunk({2: (I64, 0), 3: (STRUCT, meta)}, column_index, offset_index, (dictionary, pages))
 
 
-def _checked(data: bytes, places: Int64s, sizes: Int64s, kind: int) -> PageHeads:
-    """The headers of pages that follow one another in ``data``."""
+def _file_of(chunks: Sequence[CopiedChunk], rows: int, meta: Struct) -> pa.Buffer:
+    """A file with one row group of these chunks. ``meta``: FileMetaData with their columns."""
+    parts = [MAGIC, *(part for chunk in chunks for part in chunk.pages)]
+    size = sum(map(len, parts)) - len(MAGIC)
+    position = len(MAGIC) + size
+    for chunk in chunks:
+        for index, field_id in ((chunk.column_index, 6), (chunk.offset_index, 4)):
+            if index is not None:
+                chunk.fields[field_id], chunk.fields[field_id + 1] = (I64, position), (I32, len(index))
+                parts.append(index)
+                position += len(index)
+    group: Struct = {
+        1: (LIST, (STRUCT, [chunk.fields for chunk in chunks])),
+        2: (I64, sum(chunk.fields[3][1][6][1] for chunk in chunks)),
+        3: (I64, rows),
+        5: (I64, len(MAGIC)),
+        6: (I64, size),
+    }
+    footer = encode_struct({**meta, 3: (I64, rows), 4: (LIST, (STRUCT, [group]))})
+    return joined_buffer([*parts, footer, len(footer).to_bytes(4, "little"), MAGIC])
+
+
+def checked_heads(data: bytes, places: Int64s, sizes: Int64s, kind: int) -> PageHeads:
+    """The headers of pages of this kind: where they begin in ``data``, and how long they are.
+
+    Raises CorruptFileError: a page is not what the index says, or has another checksum.
+    """
     heads = read_heads(data, places)
     if (heads.kind != kind).any() or (heads.length + heads.compressed != sizes).any() or (heads.compressed < 0).any():
         raise _not_as_indexed()

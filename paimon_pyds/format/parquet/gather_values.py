@@ -12,9 +12,10 @@ hybrid).
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from threading import Semaphore
@@ -23,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
-from paimon_pyds.base.varints import varint
+from paimon_pyds.base.varints import varint, varint_values
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.page_bodies import ZSTD, page_bodies, page_body
 from paimon_pyds.format.parquet.page_picks import (
@@ -42,7 +43,6 @@ from paimon_pyds.format.parquet.pages import (
     DATA_PAGE,
     DICTIONARY_PAGE,
     PageHead,
-    PageHeads,
     Pages,
     heads_one_by_one,
     page_heads,
@@ -242,7 +242,7 @@ class ColumnPages:
         """Those pages of the only row group that another pick has, the first of which has this number."""
         part, here = copy(self), slice(first, first + len(pick.starts))
         part._picks, part._positions = [pick], self._positions[here]
-        part._heads = PageHeads(*(getattr(self._heads, field.name)[here] for field in fields(PageHeads)))
+        part._heads = self._heads.part(here)
         return part
 
     def simpler(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:
@@ -293,15 +293,8 @@ class ColumnPages:
         return page_bodies(self._data, self._positions, self._heads, self.codec, block)
 
     def _values(self, part: slice, bodies: Octets, starts: Int64s) -> Int64s | None:
-        """The offset of the first value of each of these pages; None if some row may have no value."""
-        if not self._picks[0].leaf.max_definition:
-            return starts
-        rows = self._heads.values[part]
-        if int(rows.max()) >= _MOST_ROWS or int(self._heads.uncompressed[part].min()) < _WORD:
-            return None
-        lengths, usual = _usual_levels(rows)
-        mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(8) * (np.uint64(_WORD) - lengths.astype(np.uint64)))
-        return starts + lengths if bool((unaligned_words(bodies)[starts] & mask == usual).all()) else None
+        nullable = self._picks[0].leaf.max_definition > 0
+        return value_starts(bodies, starts, self._heads.uncompressed[part], self._heads.values[part], nullable)
 
     def values(self) -> pa.Buffer | None:
         """The bytes of all values of a column of numbers; None where they are not stored plain, or some are NULL."""
@@ -449,6 +442,20 @@ def _too_short() -> CorruptFileError:
     return CorruptFileError("pages that are shorter than their values", field="values")
 
 
+def value_starts(bodies: Octets, starts: Int64s, sizes: Int64s, rows: Int64s, nullable: bool) -> Int64s | None:
+    """The offset of the first value of each page, whose levels come first; None if some row may have no value.
+
+    ``bodies``: the pages' bytes. ``starts``, ``sizes``: where each page is in them. ``rows``: how many it has.
+    """
+    if not nullable:
+        return starts
+    if int(rows.max()) >= _MOST_ROWS or int(sizes.min()) < _WORD:
+        return None
+    lengths, usual = _usual_levels(rows)
+    mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(8) * (np.uint64(_WORD) - lengths.astype(np.uint64)))
+    return starts + lengths if bool((unaligned_words(bodies)[starts] & mask == usual).all()) else None
+
+
 def _usual_levels(counts: Int64s) -> tuple[Int64s, Words]:
     """`_no_nulls` of many counts below 2^20: the lengths, and the bytes as numbers, the first one lowest."""
     twice = counts << 1
@@ -471,10 +478,26 @@ _varint = lru_cache(maxsize=8192)(varint)
 def _head(rows: int, encoding: int, size: int) -> bytes:
     """The header of a data page that is not compressed."""
     stored = _varint(size << 1)
-    return b"\x15\x00\x15%b\x15%b%b" % (stored, stored, _end_of_head(rows, encoding))
+    return b"\x15\x00\x15%b\x15%b\x2c%b" % (stored, stored, _end_of_head(rows, encoding))
+
+
+def heads_with_checksums(
+    rows: Int64s, encodings: Int64s, sizes: Sequence[int], bodies: Sequence[bytes | memoryview]
+) -> list[bytes]:
+    """The headers of data pages: how many rows each has, how it is encoded, its bytes, and these once compressed."""
+    crc = np.array([zlib.crc32(body) for body in bodies], np.uint64)
+    zigzag = np.where(crc < 1 << 31, crc << np.uint64(1), np.uint64((1 << 33) - 1) - (crc << np.uint64(1)))
+    numbers = [
+        np.array(sizes, np.uint64) << np.uint64(1),
+        np.array(list(map(len, bodies)), np.uint64) << np.uint64(1),
+        zigzag,
+    ]
+    fields = zip(*(varint_values(each).to_pylist() for each in numbers), strict=True)
+    ends = map(_end_of_head, rows.tolist(), encodings.tolist())
+    return [b"\x15\x00\x15%b\x15%b\x15%b\x1c%b" % (*each, end) for each, end in zip(fields, ends, strict=True)]
 
 
 @lru_cache(maxsize=1024)
 def _end_of_head(rows: int, encoding: int) -> bytes:
     of_kind: Struct = {1: (I32, rows), 2: (I32, encoding), 3: (I32, RLE), 4: (I32, RLE)}
-    return b"\x2c" + encode_struct(of_kind) + b"\x00"
+    return encode_struct(of_kind) + b"\x00"

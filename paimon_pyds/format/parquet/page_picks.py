@@ -56,6 +56,13 @@ _MOST_SELECTED = 0.25
 """Share of a row group's rows above which the page index is not even read."""
 
 
+def value_width(leaf: Leaf, physical: int) -> int:
+    """Bytes of a plain value of this physical type; 0 for those of any length."""
+    if physical == FIXED:
+        return int(get(leaf.element, 2, I32, "type_length") or 0)
+    return WIDTHS.get(physical, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class PagePick:
     """The pages of one column chunk that hold the wanted rows.
@@ -77,9 +84,7 @@ class PagePick:
     @property
     def width(self) -> int:
         """Bytes of a plain value; 0 for those of any length."""
-        if self.chunk.physical == FIXED:
-            return int(get(self.leaf.element, 2, I32, "type_length") or 0)
-        return WIDTHS.get(self.chunk.physical, 0)
+        return value_width(self.leaf, self.chunk.physical)
 
     @property
     def covered(self) -> int:

@@ -11,6 +11,7 @@ Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, Dicti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -83,6 +84,10 @@ class PageHeads:
     values: Int64s
     encoding: Int64s
     levels: Int64s
+
+    def part(self, some: slice | Int64s) -> PageHeads:
+        """Those of some pages."""
+        return PageHeads(*(getattr(self, each.name)[some] for each in fields(PageHeads)))
 
 
 def read_heads(data: bytes, positions: Int64s) -> PageHeads:

@@ -2,15 +2,16 @@
 
 Decoding and encoding a column takes many times as long as copying its pages. So runs of pages with changed rows become
 row groups of their own, and the pages before and behind them, which stay, too. All pages of a chunk are of one writer:
-Java Paimon 1.4.2 gives wrong values where PLAIN pages stand before pages that use the dictionary.
+Java Paimon 1.4.2 gives wrong values where PLAIN pages stand before pages that use the dictionary. Where many pages have
+few changed rows, `page_patches` replaces values in the pages.
 
 That is done where nothing but row groups can differ from a file that is written anew: for flat columns of files that
-this package has written, whose bounds of pages are exact, and few of whose pages change.
+this package has written, whose bounds of pages are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
@@ -22,8 +23,10 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, empty_table
 from paimon_pyds.base.types import DataField
 from paimon_pyds.format import KnownValues, ReadCounters
-from paimon_pyds.format.parquet.chunk_pages import ChunkPages, CopiedChunk, chunk_pages, copied_chunk, known_bounds
-from paimon_pyds.format.parquet.footer import MAGIC, Footer, footer_of, read_footer
+from paimon_pyds.format.parquet.chunk_pages import ChunkPages, CopiedPages, chunk_pages, copied_group, known_bounds
+from paimon_pyds.format.parquet.footer import Footer, footer_of, read_footer
+from paimon_pyds.format.parquet.old_file import OldFile
+from paimon_pyds.format.parquet.page_patches import ParquetPagePatcher, page_patcher
 from paimon_pyds.format.parquet.settings import (
     WriterOptions,
     few_rows_settings,
@@ -32,10 +35,10 @@ from paimon_pyds.format.parquet.settings import (
     writer_settings,
 )
 from paimon_pyds.format.parquet.small_encoder import encoded
-from paimon_pyds.format.parquet.source import decoding, joined_buffer
-from paimon_pyds.format.parquet.stitching import Stitcher
-from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, Struct, check_struct, decode_struct, encode_struct
-from paimon_pyds.format.parquet.writer import GROUP_ROWS, RowChecks, columns_with_nan
+from paimon_pyds.format.parquet.source import decoding
+from paimon_pyds.format.parquet.stitching import write_stitched
+from paimon_pyds.format.parquet.thrift import Struct, check_struct, decode_struct
+from paimon_pyds.format.parquet.writer import GROUP_ROWS, columns_with_nan, one_table
 from paimon_pyds.storage import FileIO
 
 _MOST_SHARE = 0.25
@@ -71,29 +74,20 @@ class ParquetRowReplacer:
 
     def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
         """See `format.RowReplacer`."""
-        parts = list(batches)
-        checks = RowChecks(self.schema, path)
-        for batch in parts:
-            checks.check(batch)
-        table, done = pa.Table.from_batches(parts, self.schema), 0
-        if table.num_rows != len(self.rows):
-            raise ValueError(f"{table.num_rows} rows where {len(self.rows)} are replaced")
-        out = self.io.open_output(path)
-        try:
-            stitcher = Stitcher(out.sink)
-            for piece in self.pieces:
-                if piece.change:
-                    fresh = table.slice(done, piece.stop - piece.start)
-                    done += fresh.num_rows
-                    stitcher.add(encoded(fresh, writer_settings(self.options, fresh), path), columns_with_nan(fresh))
-                else:
-                    with decoding(self.footer.path):
-                        stitcher.add(self._copied(piece))
-            stitcher.finish()
-        except BaseException:
-            out.abort()
-            raise
-        return out.close()
+        table = one_table(batches, self.schema, path, len(self.rows))
+        return write_stitched(self.io, path, self._row_groups(table, path))
+
+    def _row_groups(self, table: pa.Table, path: str) -> Iterator[tuple[pa.Buffer, Sequence[str]]]:
+        done = 0
+        for piece in self.pieces:
+            if piece.change:
+                fresh = table.slice(done, piece.stop - piece.start)
+                done += fresh.num_rows
+                yield encoded(fresh, writer_settings(self.options, fresh), path), columns_with_nan(fresh)
+            else:
+                with decoding(self.footer.path):
+                    copied = self._copied(piece)
+                yield copied, ()
 
     def _copied(self, piece: _Piece) -> pa.Buffer:
         """Rows that stay, as a Parquet file in memory that has them as one row group."""
@@ -101,12 +95,9 @@ class ParquetRowReplacer:
         ends = (piece.start, piece.stop)
         some = [slice(*np.searchsorted(pages.table.first_rows, ends).tolist()) for pages in columns]
         places = [place for pages, which in zip(columns, some, strict=True) for place in pages.places(which)]
-        data, position = self.io.read_ranges(self.footer.path, places), len(MAGIC)
-        chunks = list[CopiedChunk]()
-        for at, (field, pages, which) in enumerate(zip(self.fields, columns, some, strict=True)):
-            chunks.append(copied_chunk(pages, which, (data[2 * at], data[2 * at + 1]), field.type, position))
-            position += sum(map(len, chunks[-1].pages))
-        return _file_of(chunks, piece.stop - piece.start, self.meta)
+        data = iter(self.io.read_ranges(self.footer.path, places))
+        parts = [CopiedPages(*each, (next(data), next(data))) for each in zip(columns, some, strict=True)]
+        return copied_group(parts, self.fields, piece.stop - piece.start, self.meta)
 
 
 def row_replacer(
@@ -116,7 +107,7 @@ def row_replacer(
     fields: Sequence[DataField],
     options: Mapping[str, str],
     changed: Int64s,
-) -> ParquetRowReplacer | None:
+) -> ParquetRowReplacer | ParquetPagePatcher | None:
     """See `format.FileFormat.row_replacer`."""
     schema, parsed = file_schema(fields), WriterOptions.parse(options)
     if any(map(pa.types.is_nested, schema.types)) or stored_schema(schema).types != schema.types:
@@ -134,7 +125,7 @@ def row_replacer(
     pieces = list(_pieces(footer, pages, changed))
     is_split = len(pieces) > max(len(footer.groups), MOST_GROUPS * (1 + footer.row_count // GROUP_ROWS))
     if is_split or sum(p.stop - p.start for p in pieces if p.change) > _MOST_SHARE * footer.row_count:
-        return None
+        return page_patcher(OldFile(io, footer, size, schema, fields, meta, pages), options, changed)
     unchanged = _unchanged_bounds(fields, pages, pieces)
     if unchanged is None:
         return None
@@ -191,25 +182,3 @@ def _unchanged_bounds(
             known += [(found[0], sum(bounds.nulls)), (found[1], 0)]
         result.append(known)
     return result
-
-
-def _file_of(chunks: Sequence[CopiedChunk], rows: int, meta: Struct) -> pa.Buffer:
-    """A file with one row group of these chunks. ``meta``: FileMetaData with their columns."""
-    parts = [MAGIC, *(part for chunk in chunks for part in chunk.pages)]
-    size = sum(map(len, parts)) - len(MAGIC)
-    position = len(MAGIC) + size
-    for chunk in chunks:
-        for index, field_id in ((chunk.column_index, 6), (chunk.offset_index, 4)):
-            if index is not None:
-                chunk.fields[field_id], chunk.fields[field_id + 1] = (I64, position), (I32, len(index))
-                parts.append(index)
-                position += len(index)
-    group: Struct = {
-        1: (LIST, (STRUCT, [chunk.fields for chunk in chunks])),
-        2: (I64, sum(chunk.fields[3][1][6][1] for chunk in chunks)),
-        3: (I64, rows),
-        5: (I64, len(MAGIC)),
-        6: (I64, size),
-    }
-    footer = encode_struct({**meta, 3: (I64, rows), 4: (LIST, (STRUCT, [group]))})
-    return joined_buffer([*parts, footer, len(footer).to_bytes(4, "little"), MAGIC])

@@ -52,7 +52,7 @@ _CODECS = {
 _UNREADABLE_CODECS = frozenset({"brotli", "lzo"})
 _UNREADABLE_ELEMENTS = NESTED_KINDS | TIMESTAMP_KINDS | {Kind.DECIMAL}
 """Kinds of elements of MULTISETs that Java 1.4.2 writes, but fails to read."""
-_DICTIONARY_LIMIT = 128 << 10
+DICTIONARY_LIMIT = 128 << 10
 """Bytes at which a growing dictionary is given up for plain pages."""
 FEW_ROWS = 64
 FEW_BYTES = 4 << 10
@@ -187,7 +187,7 @@ def _settings(options: WriterOptions, schema: pa.Schema, encodings: Encodings) -
         "compression": {leaf: "none" if leaf in encodings.dense else options.compression for leaf in leaves},
         "compression_level": None if options.level is None else dict.fromkeys(compressed, options.level),
         "use_dictionary": encodings.dictionary,
-        "dictionary_pagesize_limit": _DICTIONARY_LIMIT,
+        "dictionary_pagesize_limit": DICTIONARY_LIMIT,
         "data_page_size": options.page_bytes if limits_rows else min(options.page_bytes, _PAGE_BYTES_ALONE),
         "max_rows_per_page": options.page_rows,
         "write_batch_size": batch_rows,

@@ -8,7 +8,7 @@ ColumnMetaData, OffsetIndex).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from paimon_pyds.format.parquet.thrift import (
     with_checksum,
 )
 from paimon_pyds.format.parquet.thrift import varint as read_varint
+from paimon_pyds.storage import FileIO
 
 _MAX_ORDINAL = 32_767
 """Greatest ordinal of a row group: parquet-format stores it in 16 bits."""
@@ -127,6 +128,23 @@ class Stitcher:
     def _write(self, data: bytes | memoryview) -> None:
         self._sink.write(data)
         self.position += len(data)
+
+
+def write_stitched(io: FileIO, path: str, files: Iterable[tuple[pa.Buffer, Collection[str]]]) -> int:
+    """Write the row groups of in-memory files into a file; its size in bytes. On an error it is removed.
+
+    ``files``: each with the columns whose bounds are left out. Raises StorageError, and what ``files`` raises.
+    """
+    out = io.open_output(path)
+    try:
+        stitcher = Stitcher(out.sink)
+        for file, unbounded in files:
+            stitcher.add(file, unbounded)
+        stitcher.finish()
+    except BaseException:
+        out.abort()
+        raise
+    return out.close()
 
 
 _Place: TypeAlias = tuple[int, int]

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from paimon_pyds.base.checksums import checksum
 from paimon_pyds.base.varints import unzigzag, write_varint
+from paimon_pyds.base.varints import varint as varint_bytes
 from paimon_pyds.errors import CorruptFileError
 
 BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -293,8 +295,16 @@ def _write_list(out: bytearray, element: int, values: Sequence[Any]) -> None:
     else:
         out.append(0xF0 | element)
         write_varint(out, len(values))
+    if element == BINARY:
+        out += b"".join([part for value in values for part in (_length(len(value)), value)])
+        return
     for item in values:
         _write_value(out, element, item)
+
+
+@lru_cache(maxsize=256)
+def _length(size: int) -> bytes:
+    return varint_bytes(size)
 
 
 def _write_value(out: bytearray, wire: int, value: Any) -> None:

@@ -7,7 +7,7 @@ makes one file of them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -296,6 +296,17 @@ class RowChecks:
         if not self._has_strict_members:
             return batch
         return pa.RecordBatch.from_arrays(list(map(with_values, batch.columns)), names=batch.schema.names)
+
+
+def one_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str, rows: int) -> pa.Table:
+    """All of these rows, as `RowChecks` has them. Raises SchemaError; ValueError: there are not as many."""
+    parts, checks = list(batches), RowChecks(schema, path)
+    for batch in parts:
+        checks.check(batch)
+    table = pa.Table.from_batches(parts, schema)
+    if table.num_rows != rows:
+        raise ValueError(f"{table.num_rows} rows where {rows} are replaced")
+    return table
 
 
 def columns_with_nan(rows: pa.Table | pa.RecordBatch) -> list[str]:

@@ -103,6 +103,21 @@ def test_an_update_of_few_rows_copies_the_other_pages(paged: pp.Table) -> None:
     assert not paged.maintenance.verify(deep=True).findings
 
 
+def test_an_update_of_scattered_rows_leaves_pages_and_row_groups(tmp_path: Path) -> None:
+    rows = paged_rows(5_000)
+    table = pp.Table.create(tmp_path / "t", rows, options=PAGED)
+    expected = rows.to_pylist()
+    for first, change, values in ((3, "3", {}), (70, "100", {}), (3, "n + 1", {3: 4})):
+        table.update({"n": change}, f"id % 80 = {first}")
+        for row in expected[first::80]:
+            row["n"] = values[row["n"]] if values else int(change)
+        assert sorted_rows(table) == expected
+        assert row_groups(table) == [5_000]
+        assert (table.max("n"), table.min("n")) == (max(r["n"] for r in expected), 0)
+        assert table.count("n = 100") == sum(row["n"] == 100 for row in expected)
+    assert not table.maintenance.verify(deep=True).findings
+
+
 def test_least_and_greatest_values_go_with_the_rows_that_had_them(paged: pp.Table) -> None:
     paged.update({"n": "n + 100"}, "id < 30")
     paged.update({"n": "id % 7"}, "id < 30")

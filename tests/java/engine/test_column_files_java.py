@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
@@ -63,6 +64,39 @@ def test_java_reads_column_files_with_copied_pages(tmp_path: Path, oracle: Oracl
     assert sorted(whole.lines) == sorted(lines(table.to_arrow()))
     for text, reply in found.items():
         assert sorted(reply.lines) == sorted(lines(table.scan(text).to_arrow())), text
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_java_reads_column_files_of_scattered_changes(codec: str, tmp_path: Path, oracle: Oracle) -> None:
+    """Values in plain pages, and in dictionaries that new values are added to."""
+    rows = [
+        {"id": i, "k": f"k{i * i % 13}", "n": i / 7, "d": Decimal(i) / 4, "c": i * i % 1_000} for i in range(12_000)
+    ]
+    table = pp.Table.create(
+        tmp_path / "db.db" / "t",
+        "id INT, k STRING, n DOUBLE, d DECIMAL(20, 2), c INT",
+        options={**OPTIONS, "parquet.page.row.count.limit": "64", "file.compression": codec},
+    )
+    table.append(rows)
+    for number in range(4):
+        table.update({"k": f"'new {number}'"}, f"id % 97 = {number}")
+        table.update({"n": f"-{number}", "d": "d + 1000", "c": f"{number} * 10000"}, f"id % 89 = {number}")
+        groups = [pq.ParquetFile(path).metadata.num_row_groups for path in Path(table.path).rglob("data-*.parquet")]
+        assert groups == [1] * len(groups)
+    filters = {
+        "k = 'new 2'": ("k", "new 2"), "k = 'k3'": ("k", "k3"), "n = -1": ("n", -1.0), "c = 30000": ("c", 30_000),
+        "id = 89": ("id", 89),
+    }  # fmt: skip
+    with oracle.batch() as batch:
+        whole = batch.read(tmp_path, "db.t")
+        found = {
+            text: batch.read(tmp_path, "db.t", filter={"op": "eq", "field": name, "literals": [value]})
+            for text, (name, value) in filters.items()
+        }
+    assert sorted(whole.lines) == sorted(lines(table.to_arrow()))
+    for text, reply in found.items():
+        assert sorted(reply.lines) == sorted(lines(table.scan(text).to_arrow())), text
+    assert not table.maintenance.verify(deep=True).findings
 
 
 def test_java_reads_blob_files_next_to_compacted_rows(tmp_path: Path, oracle: Oracle) -> None:
