@@ -12,7 +12,6 @@ hybrid).
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -24,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
+from paimon_pyds.base.checksums import crc32s
 from paimon_pyds.base.varints import varint, varint_values
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.page_bodies import ZSTD, page_bodies, page_body
@@ -485,7 +485,7 @@ def heads_with_checksums(
     rows: Int64s, encodings: Int64s, sizes: Sequence[int], bodies: Sequence[bytes | memoryview]
 ) -> list[bytes]:
     """The headers of data pages: how many rows each has, how it is encoded, its bytes, and these once compressed."""
-    crc = np.array([zlib.crc32(body) for body in bodies], np.uint64)
+    crc = np.array(crc32s(bodies), np.uint64)
     zigzag = np.where(crc < 1 << 31, crc << np.uint64(1), np.uint64((1 << 33) - 1) - (crc << np.uint64(1)))
     numbers = [
         np.array(sizes, np.uint64) << np.uint64(1),

@@ -5,7 +5,6 @@ Source: apache/parquet-format, Encodings.md (PLAIN, RLE_DICTIONARY), parquet.thr
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Flags, Int64s, Octets, from_numpy, pc, to_numpy
+from paimon_pyds.base.checksums import crc32
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.chunk_pages import ChunkPages, CopiedPages
 from paimon_pyds.format.parquet.footer import Footer, footer_of
@@ -290,7 +290,7 @@ def _dictionary_with(
     if len(whole) > DICTIONARY_LIMIT:
         return None, index_of
     (packed,) = _compressed([whole], old.codec, options)
-    crc = zlib.crc32(packed)
+    crc = crc32(packed)
     encoding = read_head(old.dictionary, 0).fields.get(2, PLAIN)
     fields = {1: (I32, len(before) + len(further)), 2: (I32, encoding)}
     sizes = {2: (I32, len(whole)), 3: (I32, len(packed)), 4: (I32, crc - (crc >> 31 << 32))}
