@@ -24,6 +24,7 @@ class EvolvingTable:
     ) -> None:
         self.rng = rng
         self.most_new = most_new
+        self.nulls = rng.choice((0.15, 0.15, 0.0))
         self.rows: dict[int, Row] = {}
         self.row_ids: dict[int, int] = {}
         self.types = {"n": "INT", "s": "STRING", "f": "DOUBLE"}
@@ -44,7 +45,7 @@ class EvolvingTable:
         self.done: list[str] = []
 
     def value(self, type_: str) -> Any:
-        if self.rng.random() < 0.15:
+        if self.rng.random() < self.nulls:
             return None
         match type_:
             case "INT" | "BIGINT":
@@ -60,6 +61,9 @@ class EvolvingTable:
         """A condition as text and on a row of the model."""
         name = self.rng.choice(["id", *self.types])
         type_ = "BIGINT" if name == "id" else self.types[name]
+        if self.rng.random() < 0.15:
+            step, first = self.rng.choice((17, 40)), self.rng.randrange(17)
+            return f"id % {step} = {first}", lambda row: row["id"] % step == first
         if self.rng.random() < 0.15:
             return f"{name} IS NULL", lambda row: row[name] is None
         value = self.value(type_)
