@@ -38,7 +38,7 @@ _WHERE = {
     "Table": "paimon_pyds.table",
     "Update": "paimon_pyds.engine.rowlevel.clauses",
     "migrate": "paimon_pyds.ops.migration.migrate",
-    "register": "paimon_pyds.spark.source",
+    "register": "paimon_pyds.spark",
     "show_progress": "paimon_pyds.base.progress",
     "variant_array": "paimon_pyds.base.variant.encode",
     "variant_values": "paimon_pyds.base.variant.python",

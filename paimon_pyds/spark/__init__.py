@@ -39,9 +39,23 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
             raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
         import importlib
 
-        if name not in _WHERE:
-            return importlib.import_module(f"paimon_pyds.spark.{name}")
-        return getattr(importlib.import_module(f"paimon_pyds.spark.{_WHERE[name]}"), name)
+        try:
+            found = importlib.import_module(f"paimon_pyds.spark.{_WHERE.get(name, name)}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "pyspark":
+                raise
+            raise ModuleNotFoundError(_needs_spark(), name=error.name) from None
+        return getattr(found, name) if name in _WHERE else found
+
+
+def _needs_spark() -> str:
+    try:
+        import pyspark
+    except ModuleNotFoundError:
+        found = "pyspark is not installed"
+    else:
+        found = f"this is pyspark {pyspark.__version__}"
+    return f"paimon_pyds.spark needs Spark 4.0 or later, and {found}: pip install 'paimon-pyds[spark]'"
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,22 @@ def test_the_package_has_at_most_17_names() -> None:
 def test_each_name_that_the_package_lists_is_there() -> None:
     pytest.importorskip("pyspark")
     assert all(hasattr(pp, name) for name in dir(pp))
+
+
+@pytest.mark.parametrize(("version", "found"), [("", "pyspark is not installed"), ("3.5.1", "this is pyspark 3.5.1")])
+def test_without_spark_4_its_names_say_what_they_need(version: str, found: str, tmp_path: Path) -> None:
+    if version:
+        (tmp_path / "pyspark" / "sql").mkdir(parents=True)
+        (tmp_path / "pyspark" / "__init__.py").write_text(f"__version__ = {version!r}\n")
+        (tmp_path / "pyspark" / "sql" / "__init__.py").write_text("")
+    blocked = "" if version else "sys.modules['pyspark'] = None\n"
+    for use in ("paimon_pyds.register", "paimon_pyds.spark.write", "paimon_pyds.spark.maintenance"):
+        code = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{blocked}import paimon_pyds\n{use}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.stderr.splitlines()[-1] == (
+            f"ModuleNotFoundError: paimon_pyds.spark needs Spark 4.0 or later, and {found}: "
+            "pip install 'paimon-pyds[spark]'"
+        )
 
 
 def test_spark_has_what_workers_can_do_under_the_same_names() -> None:
