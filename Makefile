@@ -39,8 +39,8 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
 test: java environments  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
-	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" $(call plain,2 1 3 5) oldest="$(MAKE) test-oldest" \
-	  $(call plain,4 6) connect="$(MAKE) test-connect" check="$(MAKE) check"
+	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" check="$(MAKE) check" $(call plain,2 3 5 1) oldest="$(MAKE) test-oldest" \
+	  $(call plain,4 6) connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
 check: newest  ## style, types, layers and commit messages
