@@ -389,9 +389,26 @@ def test_peers_read_files_with_copied_pages(paged: pp.Table, tmp_path: Path, pyp
         )
     expected, rust = sorted_rows(paged), Rust(tmp_path)
     assert len(row_groups(paged)) == 6
+    _check_peers(expected, rust, pypaimon, (6, 200))
+
+
+def test_peers_read_files_with_scattered_changes(tmp_path: Path, pypaimon: Pypaimon) -> None:
+    rows = pa.table(
+        {"id": range(5_000), "v": [f"v{i * i % 40}" for i in range(5_000)], "n": [i * i % 7 for i in range(5_000)]},
+        SCHEMA,
+    )
+    table = pp.Table.create(tmp_path / "db.db" / "t", rows, options=PAGED)
+    for number in range(3):
+        table.update({"n": f"{number} * 100"}, f"id % 50 = {number}")
+        table.update({"v": f"'new {number}'"}, f"id % 50 = {number}")
+        assert row_groups(table) == [5_000]
+    _check_peers(sorted_rows(table), Rust(tmp_path), pypaimon, (4, 200))
+
+
+def _check_peers(expected: list[dict[str, Any]], rust: Rust, pypaimon: Pypaimon, numbers: tuple[int, ...]) -> None:
     assert pypaimon.read("t").sort_by("id").to_pylist() == expected
     assert sorted(rust.sql("SELECT id, v, n FROM p.db.t"), key=lambda row: row["id"]) == expected
-    for n in (6, 200):
+    for n in numbers:
         wanted = [row for row in expected if row["n"] == n]
         assert sorted(rust.sql(f"SELECT id, v, n FROM p.db.t WHERE n = {n}"), key=lambda row: row["id"]) == wanted
 
