@@ -307,6 +307,9 @@ class SmallFiles(Protocol):
     def decode(self, data: bytes, rows: int, path: str) -> FileRows | None:
         """All rows of a file of ``rows`` rows whose bytes are ``data``; None where only a `FormatReader` reads it."""
 
+    def decode_all(self, data: Sequence[bytes], rows: Sequence[int], paths: Sequence[str]) -> Sequence[FileRows | None]:
+        """What `decode` gives of each of several files."""
+
     def joined(self, tables: Sequence[Any], path: str) -> pa.RecordBatch:
         """What `decode` gave of several files as one batch of ``arrow_schema(fields)``. Raises CorruptFileError."""
 

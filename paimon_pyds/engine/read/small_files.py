@@ -144,10 +144,28 @@ class JoinedFiles:
             with file.must_exist():
                 return file, trace, io.read_range(file.path, 0, file.size), live
 
-        for file, trace, data, live in concurrent_map(whole, zip(files, traces, strict=True), requests_at_once(io)):
-            start = time.perf_counter()
-            table = self.decoder.decode(data, file.row_count, file.path) if data else self.empty
-            trace.millis += (time.perf_counter() - start) * 1000
+        read = concurrent_map(whole, zip(files, traces, strict=True), requests_at_once(io))
+        some, size = list[tuple[PlannedFile, FileTrace, bytes, RowSelection]](), 0
+        for each in read:
+            some.append(each)
+            size += len(each[2])
+            if size >= MOST_BYTES:
+                yield from self._decoded(some)
+                some, size = [], 0
+        yield from self._decoded(some)
+
+    def _decoded(self, some: Sequence[tuple[PlannedFile, FileTrace, bytes, RowSelection]]) -> Iterator[DecodedFile]:
+        """Files and their bytes, if any row is wanted, after they were decoded."""
+        wanted, start = [(file, data) for file, _, data, _ in some if data], time.perf_counter()
+        found = iter(
+            self.decoder.decode_all(
+                [data for _, data in wanted], [file.row_count for file, _ in wanted], [file.path for file, _ in wanted]
+            )
+        )
+        millis = (time.perf_counter() - start) * 1000 / max(1, len(wanted))
+        for file, trace, data, live in some:
+            table: formats.FileRows | None = next(found) if data else self.empty
+            trace.millis += millis if data else 0
             if table is not None:
                 _note(trace, file, live, len(data))
                 worked(file.path, reading=True)

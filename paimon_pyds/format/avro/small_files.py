@@ -73,6 +73,12 @@ class SmallFiles:
             return None
         return FileRecords(records, size, path)
 
+    def decode_all(
+        self, data: Sequence[bytes], rows: Sequence[int], paths: Sequence[str]
+    ) -> Sequence[FileRecords | None]:
+        """What `decode` gives of each file."""
+        return list(map(self.decode, data, rows, paths))
+
     def joined(self, tables: Sequence[FileRecords], path: str) -> pa.RecordBatch:
         """The rows of several files as one batch of the wanted columns. Raises as `to_batch`."""
         try:
