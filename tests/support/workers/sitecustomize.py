@@ -33,9 +33,11 @@ def connect_at_once(port: int, secret: str) -> None:
 
 
 if "pyspark.daemon" in sys.orig_argv:
+    # What reads, writes, commits and follows needs no pandas, which takes half a second.
+    _of_functions = ("pandas",) if sys.orig_argv[-1] == "pyspark.worker" else ()
     for _name in (
+        *_of_functions,
         "numpy",
-        "pandas",
         "pyarrow.parquet",
         "pyspark.worker",
         "pyspark.sql.datasource_internal",
