@@ -24,7 +24,7 @@ from paimon_pyds.base.checksums import block_checksums, checksum
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.format.avro.compression import compressor
+from paimon_pyds.format.avro.compression import compressor, decompressor
 
 Field: TypeAlias = "tuple[int, int, int | bytes]"
 """Number, wire type, and value: whole numbers for varints (0) and fixed words (1, 5), bytes for the rest (2)."""
@@ -161,12 +161,6 @@ def _inflate_zlib(chunk: bytes, limit: int) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def _inflate_zstd(chunk: bytes, limit: int) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        result: bytes = stream.read(limit)
-    return result
-
-
 def _inflate_snappy(chunk: bytes, limit: int) -> bytes:
     size, _ = read_varint(chunk, 0, None)
     if size > limit:
@@ -184,7 +178,7 @@ def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
 
 
 _INFLATE: dict[str, Callable[[bytes, int], bytes]] = {
-    "zlib": _inflate_zlib, "zstd": _inflate_zstd, "snappy": _inflate_snappy, "lz4": _inflate_lz4
+    "zlib": _inflate_zlib, "zstd": decompressor("zstandard", None), "snappy": _inflate_snappy, "lz4": _inflate_lz4
 }  # fmt: skip
 
 

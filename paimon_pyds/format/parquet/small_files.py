@@ -11,16 +11,15 @@ import pyarrow as pa
 from pyarrow.types import is_map, is_struct
 
 from paimon_pyds.base.arrays import empty_table, one_batch
-from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.format import FileRows
-from paimon_pyds.format.batches import bytes_held
 from paimon_pyds.format.parquet.conversion import conform_batch
 from paimon_pyds.format.parquet.files_at_once import AlikeFiles
 from paimon_pyds.format.parquet.footer import MAGIC, Footer, footer_of
 from paimon_pyds.format.parquet.source import open_reader
 from paimon_pyds.format.parquet.thrift import check_struct
+from paimon_pyds.format.small_rows import cut, strung_together, whole_of
 
 _LEAST_TOGETHER = 6
 """Files from which decoding them together takes less time than each by itself."""
@@ -30,35 +29,6 @@ _MOST_MODELS = 4
 """Files like which others are decoded: each has another schema, or another writer."""
 _MOST_DECODED = 64 << 20
 """Bytes that the rows of one file may become. A page of kilobytes may stand for gigabytes of equal texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of a file within those of many: ``num_rows`` from ``start`` on."""
-
-    whole: pa.RecordBatch
-    start: int
-    num_rows: int
-    size: int
-
-    def get_total_buffer_size(self) -> int:
-        """Bytes of memory that they take, about."""
-        return self.size
-
-    def take(self, positions: pa.Array) -> pa.Table:
-        """The rows at some positions."""
-        return pa.Table.from_batches([self.whole.slice(self.start, self.num_rows)]).take(positions)
-
-
-def _slices(some: Sequence[_Rows]) -> list[pa.RecordBatch]:
-    """Rows of files within those of many, neighbours together."""
-    whole, found, start, stop = some[0].whole, list[pa.RecordBatch](), some[0].start, some[0].start
-    for each in some:
-        if each.start != stop:
-            found.append(whole.slice(start, stop - start))
-            start = each.start
-        stop = each.start + each.num_rows
-    return [*found, whole.slice(start, stop - start)]
 
 
 class SmallFiles:
@@ -125,17 +95,9 @@ class SmallFiles:
                 some = list(islice(numbers, count))
                 batch = None if table is None else self._conformed(table, paths[some[0]])
                 if batch is not None:
-                    self._cut(batch, some, rows, found)
+                    for number, each in zip(some, cut(batch, [rows[number] for number in some]), strict=True):
+                        found[number] = each
         return [number for number, rows_of in enumerate(found) if rows_of is None]
-
-    def _cut(
-        self, batch: pa.RecordBatch, numbers: Sequence[int], rows: Sequence[int], found: list[FileRows | None]
-    ) -> None:
-        """Give each file its rows."""
-        start, a_row = 0, bytes_held(batch) / max(1, batch.num_rows)
-        for number in numbers:
-            found[number] = _Rows(batch, start, rows[number], int(a_row * rows[number]))
-            start += rows[number]
 
     def _model(self, data: bytes, path: str) -> AlikeFiles | None:
         """A decoder of files like this one; None where these are read one by one, or too few to pay."""
@@ -154,9 +116,9 @@ class SmallFiles:
     def joined(self, tables: Sequence[Any], path: str) -> pa.RecordBatch:
         """The rows of several files as one batch of the wanted columns. Raises as `conform_batch`."""
         parts = list[pa.RecordBatch]()
-        for _, grouped in groupby(tables, lambda each: id(each.whole) if isinstance(each, _Rows) else None):
-            some = list(grouped)
-            parts += _slices(some) if isinstance(some[0], _Rows) else [self._joined(some, path)]
+        for whole, some in groupby(tables, whole_of):
+            these = list(some)
+            parts += [self._joined(these, path)] if whole is None else strung_together(these)
         return parts[0] if len(parts) == 1 else one_batch(pa.Table.from_batches(parts, self._schema))
 
     def _joined(self, tables: Sequence[pa.Table], path: str) -> pa.RecordBatch:
