@@ -113,7 +113,8 @@ def _read(table: pp.Table) -> list[str]:
 
 @pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}])
 def test_buckets_share_what_is_made_once_and_start_no_threads(tmp_path: Path, options: dict[str, str]) -> None:
-    table, other = _make(tmp_path / "t", 140, **options), _make(tmp_path / "other", 140, **options)
+    table = _make(tmp_path / "t", 140, **options)
+    other = pp.Table.open(shutil.copytree(table.path, tmp_path / "other"))
     with mock.patch.object(key_task, "WriterThreads", side_effect=AssertionError("threads for one bucket")):
         assert sorted(_compact(table, together=True)) == [12, 128]
     _compact(other, together=False)

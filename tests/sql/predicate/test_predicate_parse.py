@@ -446,11 +446,11 @@ def test_a_long_line_is_shown_around_the_place() -> None:
 
 
 def test_nesting_and_length_are_bounded() -> None:
-    for deep in ("(" * 100_000, "NOT " * 100_000, "-" * 100_000, "a = CAST(" * 50_000, "m[" * 100_000, "!" * 100_000):
+    for deep in ("(" * 10_000, "NOT " * 10_000, "-" * 10_000, "a = CAST(" * 10_000, "m[" * 10_000, "!" * 10_000):
         with pytest.raises(PredicateError):
             parse_filter(deep)
     with pytest.raises(PredicateError):
-        parse_filter("a" + ".a" * 100_000 + " = 1")
+        parse_filter("a" + ".a" * 10_000 + " = 1")
     level = MAX_DEPTH - 2
     assert shape(parse_filter("(" * level + "a = 1" + ")" * level)) == ("a", "=", 1)
     with pytest.raises(PredicateError, match="nested deeper than 100"):
