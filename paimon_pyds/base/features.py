@@ -33,9 +33,9 @@ class Feature:
 FEATURES = (
     # ------------------------------------------------------------------------------------------------ kinds of tables
     Feature("append-tables", "append tables: with and without buckets, partitions of every type but nested",
-            "yes; of FLOAT and DOUBLE partitions those in directories that Java 19 and later name",
-            "yes; bytes as partitions need `partition.legacy-name=false`, and are refused else, as are FLOAT and "
-            "DOUBLE values that Java before 19 spells differently"),
+            "yes; FLOAT and DOUBLE partitions in the directories of every version of Java",
+            "yes; bytes as partitions need `partition.legacy-name=false`, and are refused else, as are new partitions "
+            "of FLOAT and DOUBLE values that Java before 19 spells differently"),
     Feature("key-tables", "tables with a primary key: each merge engine, `changelog-producer`, deletion vectors", "yes",
             "fixed and dynamic buckets; `delete`, `update`, `merge`, `compact`; NULL in keys with "
             "`primary-key.nullable`"),

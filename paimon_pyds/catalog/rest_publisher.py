@@ -17,7 +17,6 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import grouped, pc, scalar
 from paimon_pyds.base.json_http import MissingResourceError, UnansweredError
 from paimon_pyds.base.retry import Pauses, Retry
-from paimon_pyds.base.row import decode_row
 from paimon_pyds.base.zones import local_instant_ms
 from paimon_pyds.catalog.rest_client import RestClient, segment
 from paimon_pyds.errors import (
@@ -28,7 +27,8 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_names
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
+from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore
 
@@ -153,11 +153,10 @@ def partition_statistics(store: TableStore, snapshot: Snapshot) -> list[dict[str
         table = table.append_column(name, pc.multiply(entries[name], sign))
     most = [("creation_time", "max"), ("total_buckets", "max")]
     by_partition = grouped(table, ["partition"], [*((name, "sum") for name in ("files", *sums)), *most])
-    fields = schema.partition_fields
-    types = [field.type for field in fields]
+    directories = PartitionDirectories(store.io, schema, store.paths.with_options(schema.options))
     return [
         {
-            "spec": partition_names(fields, decode_row(row["partition"], types), schema.options),
+            "spec": directories.names(row["partition"]),
             "recordCount": row["row_count_sum"],
             "fileSizeInBytes": row["file_size_sum"],
             "fileCount": row["files_sum"],

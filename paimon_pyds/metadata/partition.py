@@ -12,8 +12,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Flags, array, is_true
 from paimon_pyds.base.row import decode_row, decode_rows
 from paimon_pyds.base.types import DataField, Kind, arrow_schema, positions_named
-from paimon_pyds.base.types.kinds import FLOAT_KINDS
-from paimon_pyds.errors import OptionError, UnknownColumnError, UnsupportedError
+from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
@@ -49,25 +48,6 @@ def partition_texts(fields: Sequence[DataField], partition: bytes, options: Mapp
         f.name: None if v is None else partition_text(v, f.type, legacy=legacy)
         for f, v in zip(fields, values, strict=True)
     }
-
-
-def check_spelled_alike(schema: TableSchema, partition: bytes) -> None:
-    """See that all versions of Java look for a partition in the same directory.
-    Raises UnsupportedError: a float whose text depends on the version of Java."""
-    fields = schema.partition_fields
-    if not any(field.type.kind in FLOAT_KINDS for field in fields):
-        return
-    from paimon_pyds.base.types.java_text import is_spelled_alike
-
-    for field, value in zip(fields, decode_row(partition, [f.type for f in fields]), strict=True):
-        is_float = field.type.kind in FLOAT_KINDS and value is not None
-        if is_float and not is_spelled_alike(value, field.type.kind is Kind.FLOAT):
-            raise UnsupportedError(
-                f"{value!r} in partition column {field.name!r}, which is {field.type}: Java before 19 and later ones "
-                "look for it in directories of different names",
-                hint="partition by a column of another type, such as DECIMAL or STRING",
-                feature="append-tables",
-            )
 
 
 def partition_values(fields: Sequence[DataField], partitions: pa.BinaryArray) -> pa.RecordBatch:

@@ -103,12 +103,6 @@ def partition_directories(schema: TableSchema, partitions: Sequence[bytes]) -> l
     return [partition_path(fields, row, schema.options) for row in _values(fields, partitions)]
 
 
-def names_of_partitions(schema: TableSchema, partitions: Sequence[bytes]) -> list[dict[str, str]]:
-    """The `partition_names` of each partition."""
-    fields = schema.partition_fields
-    return [partition_names(fields, row, schema.options) for row in _values(fields, partitions)]
-
-
 def _values(fields: Sequence[DataField], partitions: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
     columns = decode_rows(array(partitions, pa.binary()), [f.type for f in fields], arity=True)
     return zip(*([scalar_to_internal(value) for value in column] for column in columns), strict=True)
@@ -302,6 +296,11 @@ class TablePaths:
         """A file next to a data file (a side index)."""
         return f"{data_file.rpartition('/')[0]}/{checked_name(name)}"
 
+    @property
+    def indexes_are_beside_data(self) -> bool:
+        """Whether files of index manifests are in the directories of buckets."""
+        return self.options.get("index-file-in-data-file-dir", "false").strip().lower() == "true"
+
     def index_file(self, partition: str, bucket: int, file_name: str, external_path: str | None = None) -> str:
         """A file of an index manifest: deletion vectors or hashes.
 
@@ -310,7 +309,7 @@ class TablePaths:
         checked_name(file_name, "index")
         if external_path is not None:
             return self._external(external_path, file_name)
-        if self.options.get("index-file-in-data-file-dir", "false").strip().lower() == "true":
+        if self.indexes_are_beside_data:
             return f"{self.bucket_dir(partition, bucket)}/{file_name}"
         return self.index(file_name)
 

@@ -100,10 +100,10 @@ def is_spelled_alike(value: float, single: bool) -> bool:
     """
     if not value or not math.isfinite(value):
         return True
-    text = java_float_text(value, single)
-    if "E" not in text or decimal.Decimal(text) == decimal.Decimal(value):
+    if math.frexp(abs(value))[0] != 0.5 and abs(value) < (2**24 if single else 2**53):
         return True
-    return math.frexp(abs(value))[0] != 0.5 and abs(value) < (2**24 if single else 2**53)
+    text = java_float_text(value, single)
+    return "E" not in text or decimal.Decimal(text) == decimal.Decimal(value)
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import replace
@@ -20,7 +21,8 @@ from paimon_pyds.engine.commit.publisher import FileSystemPublisher, logging_err
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.paths import MAIN_BRANCH, names_of_partitions, partition_directories
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
+from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -149,12 +151,12 @@ class HivePublisher(FileSystemPublisher):
             if present == named:
                 return
             self._add_partitions(store, schema, present - named)
-            self._drop_partitions(schema, named - present)
+            self._drop_partitions(store, schema, named - present)
             named = present
 
-    def _drop_partitions(self, schema: TableSchema, partitions: set[bytes]) -> None:
+    def _drop_partitions(self, store: TableStore, schema: TableSchema, partitions: set[bytes]) -> None:
         """Name these partitions no more in the metastore."""
-        for names in names_of_partitions(schema, sorted(partitions)):
+        for names, _ in _named(store, schema, partitions):
             try:
                 self._client.drop_partition(*self._name, list(names.values()))
             except MetastoreError as error:
@@ -165,10 +167,18 @@ class HivePublisher(FileSystemPublisher):
         """Name those partitions in the metastore that have no names yet."""
         if partitions:
             settings, table = self._client.settings, self._client.table(*self._name)
-            rows = sorted(partitions)
-            named = zip(names_of_partitions(schema, rows), partition_directories(schema, rows), strict=True)
+            named = _named(store, schema, partitions)
             parts = new_partitions(settings, table, location_of(settings, table) or store.root, named)
             self._client.add_partitions(*self._name, parts)
+
+
+def _named(store: TableStore, schema: TableSchema, partitions: Iterable[bytes]) -> Iterator[tuple[dict[str, str], str]]:
+    """The values of partitions as their directories have them, by column, and these directories."""
+    paths = store.paths.with_options(schema.options)
+    rows, directories = sorted(partitions), PartitionDirectories(store.io, schema, paths)
+    directories.prepare(rows)
+    for row in rows:
+        yield directories.names(row), directories.of_partition(row)
 
 
 def _partitions_with_rows(store: TableStore) -> set[bytes]:

@@ -16,7 +16,8 @@ from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFo
 from paimon_pyds.metadata.commit_message import Increment
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.paths import file_paths, partition_directory
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
+from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -192,10 +193,10 @@ def _all_paths(store: TableStore, schema: TableSchema, increment: Increment) -> 
     outside = any(e.external_path for e in increment.index_entries)
     outside |= any(e["external_path"].null_count < e.num_rows for e in entries)
     paths = file_paths(store, schema.options, outside=outside)
-    for index in increment.index_entries:
-        directory = partition_directory(schema, index.partition)
-        yield paths.index_file(directory, index.bucket, index.file_name, index.external_path)
+    directories = PartitionDirectories(store.io, schema, paths)
+    yield from map(directories.index_file, increment.index_entries)
     for batch in entries:
         for entry in batch.select(["partition", "bucket", "file_name", "external_path"]).to_pylist():
-            directory = partition_directory(schema, entry.pop("partition"))
-            yield paths.data_file(directory, **entry)
+            external = entry.pop("external_path")
+            directory = "" if external else directories.of_file(**entry)
+            yield paths.data_file(directory, entry["bucket"], entry["file_name"], external)

@@ -43,7 +43,6 @@ from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT, DataFile, is_blob_file
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
@@ -315,7 +314,7 @@ def _rewrite(task: _Task) -> BucketFiles:
     if run.keeps_vectors:
         context = context.without(context.vector_fields)
     spec = replace(task.spec, fields=context.layout.table)
-    directory = context.paths.bucket_dir(partition_directory(context.schema, first.partition), first.bucket)
+    directory = context.bucket_to_write(first.partition, first.bucket)
     bucket = BucketFiles(first.partition, first.bucket, first.total_buckets, directory, ())
     conformer, threads = context.conformer(), WriterThreads()
     writer = open_bucket_writer(context, bucket, threads)

@@ -23,7 +23,6 @@ from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.commit_message import BucketFiles
-from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
 
@@ -117,8 +116,10 @@ def read_spec(store: TableStore, plan: Plan) -> ReadSpec:
 def group_files(store: TableStore, plan: Plan) -> Iterator[GroupFiles]:
     """The files to read for each group."""
     files = iter(_planned(store, plan))
+    partitions = list(dict.fromkeys(group.partition for group in plan.groups))
+    directories = dict(zip(partitions, plan.context.directories_to_write(partitions), strict=True))
     for group in plan.groups:
-        directory = plan.context.paths.bucket_dir(partition_directory(plan.schema, group.partition), group.bucket)
+        directory = plan.context.paths.bucket_dir(directories[group.partition], group.bucket)
         bucket = BucketFiles(group.partition, group.bucket, group.total_buckets, directory, ())
         mine, older = (tuple(next(files) for _ in some) for some in (group.files, group.older))
         yield GroupFiles(group, bucket, mine, older)

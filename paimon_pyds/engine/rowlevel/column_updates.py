@@ -30,7 +30,6 @@ from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.metadata.manifest import DataFile, is_apart, is_blob_file
-from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import discard
@@ -78,7 +77,7 @@ def write_columns(
         CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read.
     """
     file = candidate.file
-    directory = context.paths.bucket_dir(partition_directory(context.schema, file.partition), file.bucket)
+    directory = context.bucket_to_write(file.partition, file.bucket)
     bucket = BucketFiles(file.partition, file.bucket, file.total_buckets, directory, ())
     others = context.without(context.apart_fields)
     parts = [(others, context.schema.id)] if others.layout.table else []

@@ -31,7 +31,6 @@ from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.sql.predicate.tree import Predicate
 
@@ -97,7 +96,7 @@ def _rewrite(task: _Task) -> CommitMessage:
     file = candidate.file
     assert file.run is not None
     place = PartitionBucket(*file.bucket_id)
-    directory = context.paths.bucket_dir(partition_directory(context.schema, place.partition), place.bucket)
+    directory = context.bucket_to_write(*place)
     threads = WriterThreads()
     order = None if file.run.key_range is not None else [field.name for field in clustering_fields(context.schema)]
     writer = SortedRunWriter(context, directory, threads, level=file.run.level, order=order)

@@ -12,24 +12,20 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import array, binary_parts, from_numpy, list_items, pc, to_numpy
 from paimon_pyds.base.options import TableOptions
-from paimon_pyds.base.options.table_options import zoned_partitions
-from paimon_pyds.base.row import decode_row, decode_rows
+from paimon_pyds.base.row import decode_rows
 from paimon_pyds.base.secrets import without_secrets
 from paimon_pyds.base.text import whole_number
-from paimon_pyds.base.types import DataField, scalar_to_internal, timestamp_unit
-from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, Kind
-from paimon_pyds.base.types.sql_values import parse_timestamp
+from paimon_pyds.base.types import DataField, scalar_to_internal
 from paimon_pyds.engine.scan.prune import instant_bounds
-from paimon_pyds.errors import CorruptFileError, PredicateError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.keys.merge.key_values import leading_columns, with_key_values
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, FILE_SOURCE_APPEND, MERGED, OLDER, SECTION, IndexEntry
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
 from paimon_pyds.metadata.paths import (
     TablePaths,
     check_names,
-    escape_path_name,
     file_paths,
-    partition_directory,
     partition_path,
 )
 from paimon_pyds.metadata.schema import TableSchema
@@ -45,7 +41,6 @@ from paimon_pyds.metadata.split import (
     files_by_columns,
 )
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.storage import FileIO
 
 _LEAST_BUCKET = -(1 << 31)
 _FEW_FILES = 16
@@ -116,16 +111,14 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
     bucket_ids = [shared[number] for number in of_file]
     names = entries.column("file_name").to_pylist()
     check_names(names, "data file")
-    if zoned_partitions(schema):
-        zoned = ZonedPartitions(store.io, schema, paths)
-        directories = [
-            paths.bucket_dir(zoned.directory(*id_, name), id_.bucket)
-            for id_, name in zip(bucket_ids, names, strict=True)
-        ]
-    else:
-        of_bucket = _directories(schema, paths, shared)
-        directories = [of_bucket[number] for number in of_file]
+    of_bucket = _directories(schema, paths, shared)
+    directories = [of_bucket[number] for number in of_file]
     external = entries.column("external_path")
+    looked_for = PartitionDirectories(store.io, schema, paths)
+    if uncertain := looked_for.uncertain(id_.partition for id_ in shared):
+        for number, (id_, name, elsewhere) in enumerate(zip(bucket_ids, names, external.to_pylist(), strict=True)):
+            if id_.partition in uncertain and elsewhere is None:
+                directories[number] = paths.bucket_dir(looked_for.of_file(*id_, name), id_.bucket)
     if external.null_count == len(names):
         files = [f"{directory}/{name}" for directory, name in zip(directories, names, strict=True)]
     else:
@@ -249,15 +242,16 @@ def files_when_asked(store: TableStore, schema: TableSchema, entries: pa.RecordB
     """
     usual = all(entries.column(name).null_count == entries.num_rows for name in ("external_path", "write_cols"))
     extra = to_numpy(entries.column("extra_files").offsets)
-    if not usual or extra[0] != extra[-1] or zoned_partitions(schema):
+    if not usual or extra[0] != extra[-1]:
+        return None
+    (buckets, of_file), paths = _buckets(entries), store.paths.with_options(schema.options)
+    if PartitionDirectories(store.io, schema, paths).uncertain(id_.partition for id_ in buckets):
         return None
     names = entries.column("file_name")
     data, starts, ends = binary_parts(names)
     if (ends - starts < 3).any() or _has_bytes(data[starts[0] : ends[-1]] if len(names) else data, b"/", b"\0"):
         check_names(names.to_pylist(), "data file")
-    buckets, of_file = _buckets(entries)
-    directories = _directories(schema, store.paths.with_options(schema.options), buckets)
-    return Files(FileColumns(entries, of_file, buckets, directories))
+    return Files(FileColumns(entries, of_file, buckets, _directories(schema, paths, buckets)))
 
 
 def _has_bytes(data: npt.NDArray[np.uint8], *wanted: bytes) -> bool:
@@ -326,11 +320,7 @@ def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[I
     """The path of each index file of an index manifest, in order.
     Raises SecurityError: a name that leaves the table, or a path outside of it that nobody allows."""
     paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
-    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
-    for entry in entries:
-        location = entry.partition, entry.bucket, entry.file_name
-        directory = zoned.directory(*location) if zoned else partition_directory(schema, entry.partition)
-        yield paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
+    yield from map(PartitionDirectories(store.io, schema, paths).index_file, entries)
 
 
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
@@ -355,71 +345,3 @@ def renewed_files(
     one state; None for a table that was never written. ``after``: the other one."""
     old, new = (deletion_files(store, schema, snapshot) for snapshot in (before, after))
     return frozenset(key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-
-
-_FARTHEST_NANOS = 18 * 3600 * 1_000_000_000
-"""No zone is further from UTC, in nanoseconds."""
-
-
-class ZonedPartitions:
-    """Finds data files in partitions by instants that are named as SQL does (``partition.legacy-name`` = false).
-
-    Java names these in the time zone of its process, and metadata does not say which that was: ``2020-07-01
-    08:00:00.000`` in New York is noon in UTC. So the directories that may be meant are listed, each once, and the file
-    is looked for in each.
-    """
-
-    def __init__(self, io: FileIO, schema: TableSchema, paths: TablePaths) -> None:
-        self._io = io
-        self._schema = schema
-        self._paths = paths
-        self._partitions: dict[bytes, list[str]] = {}
-        self._listed: dict[str, dict[str, bool]] = {}
-
-    def directory(self, partition: bytes, bucket: int, file_name: str) -> str:
-        """The directory of the partition whose bucket has this file; the one by UTC if no bucket has it."""
-        if partition not in self._partitions:
-            self._partitions[partition] = self._candidates(partition)
-        found = self._partitions[partition]
-        return next((d for d in found if file_name in self._names(self._paths.bucket_dir(d, bucket))), found[0])
-
-    def _names(self, directory: str) -> dict[str, bool]:
-        """The names in a directory, and whether each is a directory itself."""
-        if directory not in self._listed:
-            self._listed[directory] = {status.name: status.is_dir for status in self._io.list(directory)}
-        return self._listed[directory]
-
-    def _candidates(self, partition: bytes) -> list[str]:
-        """The directories that a partition may have, that by UTC first."""
-        fields, options = self._schema.partition_fields, self._schema.options
-        values = decode_row(partition, [f.type for f in fields])
-        found = [""]
-        for field, value in zip(fields, values, strict=True):
-            own = partition_path([field], [value], options)
-            found = [
-                f"{outer}/{name}" if outer else name
-                for outer in found
-                for name in self._spelled(outer, field, value, own)
-            ]
-        return found
-
-    def _spelled(self, outer: str, field: DataField, value: Any, own: str) -> Iterator[str]:
-        """The names that one value may have, of those that are there."""
-        from urllib.parse import unquote
-
-        yield own
-        if field.type.kind is not Kind.TIMESTAMP_LTZ or value is None:
-            return
-        start = f"{escape_path_name(field.name)}="
-        nanos = value * NANOS_PER_UNIT[timestamp_unit(field.type)]
-        for name, is_dir in self._names(f"{self._paths.data_root}/{outer}".rstrip("/")).items():
-            if is_dir and name != own and name.startswith(start) and _is_shifted(unquote(name[len(start) :]), nanos):
-                yield name
-
-
-def _is_shifted(text: str, nanos: int) -> bool:
-    try:
-        shown, _ = parse_timestamp(text)
-    except PredicateError:
-        return False
-    return abs(shown - nanos) <= _FARTHEST_NANOS

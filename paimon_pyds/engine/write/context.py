@@ -26,6 +26,7 @@ from paimon_pyds.format.statistics import stats_modes
 from paimon_pyds.index.build import IndexSpec, parse_index_specs
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, key_field
 from paimon_pyds.metadata.manifest import FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.split import METADATA_FIELDS
@@ -208,6 +209,14 @@ class WriteContext:
     def paths(self) -> TablePaths:
         """The table's paths."""
         return TablePaths(self.root, self.branch, self.raw_options)
+
+    def directories_to_write(self, partitions: Sequence[bytes]) -> list[str]:
+        """The directories for new files of partitions. Raises UnsupportedError as `PartitionDirectories.to_write`."""
+        return PartitionDirectories(self.io, self.schema, self.paths).to_write(partitions)
+
+    def bucket_to_write(self, partition: bytes, bucket: int) -> str:
+        """The directory for new files of a bucket. Raises UnsupportedError as `PartitionDirectories.to_write`."""
+        return self.paths.bucket_dir(self.directories_to_write([partition])[0], bucket)
 
     @cached_property
     def layout(self) -> RowLayout:

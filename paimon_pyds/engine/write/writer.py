@@ -30,8 +30,8 @@ from paimon_pyds.keys.bucket.assigner import OneBucket, PlacedRows
 from paimon_pyds.keys.bucket.dynamic import AssignedBuckets, DynamicBuckets, IndexedBuckets, KeyShare
 from paimon_pyds.keys.bucket.hash_index import HashIndex
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, KeyHashes, WriteOrigin
-from paimon_pyds.metadata.partition import PartitionBucket, check_spelled_alike
-from paimon_pyds.metadata.paths import POSTPONE_BUCKET, partition_directories
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
 
@@ -373,11 +373,10 @@ class TableWriter:
     def _new_buckets(self, keys: Sequence[PartitionBucket]) -> list[BucketFiles]:
         """Buckets that nothing is written to yet."""
         context, partitions = self._context, list(dict.fromkeys(partition for partition, _ in keys))
-        for partition in partitions:
-            check_spelled_alike(context.schema, partition)
-            if self._check_partition is not None:
+        if self._check_partition is not None:
+            for partition in partitions:
                 self._check_partition(partition)
-        directories = dict(zip(partitions, partition_directories(context.schema, partitions), strict=True))
+        directories = dict(zip(partitions, context.directories_to_write(partitions), strict=True))
         found = []
         for partition, bucket in keys:
             directory = context.paths.bucket_dir(directories[partition], bucket)

@@ -18,7 +18,8 @@ from paimon_pyds.base.options import TableOptions
 from paimon_pyds.errors import CorruptFileError, expired_file
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.paths import file_paths, partition_directory
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
+from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 
@@ -38,7 +39,8 @@ class HashIndex:
             if entry.index_type == HASH:
                 self._files.setdefault(entry.partition, []).append(entry)
                 outside |= entry.external_path is not None
-        self._paths = file_paths(store, TableOptions(schema.options), outside=outside)
+        paths = file_paths(store, TableOptions(schema.options), outside=outside)
+        self._directories = PartitionDirectories(store.io, schema, paths)
 
     def renewed(self, partition: bytes) -> HashIndex:
         """With the files that a partition has in the newest snapshot. Raises as `TableStore.read_newest`."""
@@ -51,7 +53,7 @@ class HashIndex:
         """Those of a partition, by bucket. Raises CorruptFileError: a bucket has two."""
         found = sorted(self._files.get(partition, ()), key=lambda entry: entry.bucket)
         if len({entry.bucket for entry in found}) < len(found):
-            raise CorruptFileError("a bucket has two hash index files", path=self._path(found[0]))
+            raise CorruptFileError("a bucket has two hash index files", path=self._directories.index_file(found[0]))
         return found
 
     def read(self, entry: IndexEntry) -> Hashes:
@@ -66,7 +68,7 @@ class HashIndex:
 
     def parts(self, entry: IndexEntry, size: int = 1 << 16) -> Iterator[Hashes]:
         """The same, in pieces of at most ``size`` hashes."""
-        path, count = self._path(entry), entry.row_count
+        path, count = self._directories.index_file(entry), entry.row_count
         try:
             length = self._store.io.size(path)
             if length != 4 * count:
@@ -93,7 +95,7 @@ class HashIndex:
             file_size=0,
             row_count=0,
         )
-        path = self._path(entry)
+        path = self._directories.index_file(entry)
         written.append(path)
         file = self._store.io.open_output(path)
         try:
@@ -104,7 +106,3 @@ class HashIndex:
             file.abort()
             raise
         return replace(entry, file_size=size, row_count=size // 4), path
-
-    def _path(self, entry: IndexEntry) -> str:
-        directory = partition_directory(self._schema, entry.partition)
-        return self._paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)

@@ -27,7 +27,8 @@ from paimon_pyds.metadata.deletion.vector import (
 )
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.paths import file_paths, partition_directory
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
+from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.unknown_members import UnknownMember
@@ -80,13 +81,12 @@ class VectorFiles:
         live: pa.RecordBatch,
     ) -> None:
         self._io = store.io
-        self._schema = schema
         self._bucketed = bool(schema.primary_keys) or int(options.get("bucket")) > 0
         self._bits = 64 if options.get("deletion-vectors.bitmap64") else 32
         self._target_size = int(options.get("deletion-vector.index-file.target-size"))
         self._entries = [e for e in entries if e.index_type == DELETION_VECTORS]
         outside = any(e.external_path is not None for e in self._entries)
-        self._paths = file_paths(store, options, outside=outside)
+        self._directories = PartitionDirectories(store.io, schema, file_paths(store, options, outside=outside))
         self._places = {(e.partition, r.data_file): (e, r) for e in self._entries for r in e.deletion_ranges or ()}
         self._row_counts = _row_counts(live, [name for _, name in self._places])
 
@@ -138,12 +138,8 @@ class VectorFiles:
             raise
         return NewVectors(tuple(entries), frozenset(replaced), tuple(written), deleted)
 
-    def _path(self, entry: IndexEntry) -> str:
-        directory = partition_directory(self._schema, entry.partition)
-        return self._paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
-
     def _read(self, entry: IndexEntry, range_: DeletionRange) -> DeletionVector:
-        path = self._path(entry)
+        path = self._directories.index_file(entry)
         source = FileSource(self._io, path, entry.file_size)
         row_count = self._row_counts.get((entry.partition, range_.data_file))
         try:
@@ -216,7 +212,7 @@ class VectorFiles:
                 for (name, _), range_ in zip(vectors, ranges, strict=True)
             ),
         )
-        path = self._path(entry)
+        path = self._directories.index_file(entry)
         written.append(path)
         self._io.write_bytes(path, data)
         return entry

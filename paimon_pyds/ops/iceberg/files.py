@@ -18,7 +18,8 @@ from paimon_pyds.keys.merge.files_to_merge import highest_level, is_clustered
 from paimon_pyds.metadata.deletion.vector import is_64_bit
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, FileKind, IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader, RowStatistics
-from paimon_pyds.metadata.paths import TablePaths, file_paths, partition_directories
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
+from paimon_pyds.metadata.paths import TablePaths, file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -99,14 +100,13 @@ class PublishedFiles:
         external = entries["external_path"].to_pylist()
         paths = self._table_paths(any(path is not None for path in external))
         partitions, buckets = entries["partition"].to_pylist(), entries["bucket"].to_pylist()
-        distinct = list(dict.fromkeys(partitions))
-        directories = dict(zip(distinct, partition_directories(self._schema, distinct), strict=True))
-        places = {
-            place: paths.bucket_dir(directories[place[0]], place[1])
-            for place in set(zip(partitions, buckets, strict=True))
-        }
+        directories = PartitionDirectories(self._store.io, self._schema, paths)
+        directories.prepare(partitions)
         rows = zip(partitions, buckets, entries["file_name"].to_pylist(), external, strict=True)
-        return [self._folder.spelled(paths.data_file_in(places[p, b], name, path)) for p, b, name, path in rows]
+        return [
+            self._folder.spelled(paths.data_file("" if path else directories.of_file(p, b, name), b, name, path))
+            for p, b, name, path in rows
+        ]
 
     def _table_paths(self, outside: bool) -> TablePaths:
         return file_paths(self._store, self._options, outside=outside)
@@ -180,16 +180,17 @@ class PublishedFiles:
         paths = self._table_paths(any(entry.external_path is not None for entry in listed))
         rows = array([entry.partition for entry in listed], pa.binary())
         partitions = avro.partitions(self._schema, rows)
-        directories = partition_directories(self._schema, rows.to_pylist())
+        directories = PartitionDirectories(self._store.io, self._schema, paths)
         found: list[DataFile] = []
-        for entry, partition, directory in zip(listed, partitions, directories, strict=True):
-            path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
+        for entry, partition in zip(listed, partitions, strict=True):
+            path = directories.index_file(entry)
             ranges = entry.deletion_ranges or ()
             heads = self._store.io.read_ranges(path, [(range_.offset + 4, 4) for range_ in ranges])
             for range_, head in zip(ranges, heads, strict=True):
                 if range_.cardinality is None or not is_64_bit(head):
                     raise _unknown_vectors(path)
-                data_file = paths.data_file_in(paths.bucket_dir(directory, entry.bucket), range_.data_file)
+                directory = directories.of_file(entry.partition, entry.bucket, range_.data_file)
+                data_file = paths.data_file(directory, entry.bucket, range_.data_file)
                 found.append({
                     "content": _POSITION_DELETES, "file_path": self._folder.spelled(path), "file_format": "puffin",
                     "partition": partition, "record_count": range_.cardinality,

@@ -32,7 +32,7 @@ from paimon_pyds.engine.scan.planned_files import file_locations, renewed_files
 from paimon_pyds.engine.scan.travel import TableState, resolve_state
 from paimon_pyds.errors import ArgumentTypeError, SnapshotNotFoundError
 from paimon_pyds.keys.merge.key_values import ROW_KINDS, ROWKIND, VALUE_KIND
-from paimon_pyds.metadata.paths import partition_directory
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.diff_rows import States
@@ -204,11 +204,11 @@ class TableDiff(RowStream):
 
     def _file_rows(self, change: str, entries: pa.RecordBatch) -> pa.Table:
         located = file_locations(self._store, self.schema, entries)
+        paths = self._store.paths.with_options(self.schema.options)
+        directories = PartitionDirectories(self._store.io, self.schema, paths)
         columns = {
             "change": array([change] * entries.num_rows, pa.string()),
-            "partition": array(
-                [partition_directory(self.schema, id_.partition) for id_ in located.bucket_ids], pa.string()
-            ),
+            "partition": array([directories.of_file(*key[0], key[1]) for key in located.file_keys()], pa.string()),
             "bucket": entries.column("bucket"),
             "level": entries.column("level"),
             "file_path": array(located.paths, pa.string()),

@@ -8,7 +8,7 @@ spark/procedures, mark_partition_done.)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from paimon_pyds.base.arrays import one_batch, pc
 from paimon_pyds.base.options import TableOptions, check_writable
 from paimon_pyds.base.options.option import comma_separated, several
 from paimon_pyds.base.progress import counted
+from paimon_pyds.base.row import encode_row
 from paimon_pyds.engine.append import OverwriteMode, check_mode
 from paimon_pyds.engine.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.engine.execution.live_files import partition_condition
@@ -25,7 +26,7 @@ from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedEr
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import named_partition, partition_predicate, partitions_meeting
-from paimon_pyds.metadata.paths import partition_directory, partition_path
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -100,7 +101,7 @@ def _deleted(store: TableStore, schema: TableSchema, snapshot: Snapshot) -> list
     """The partitions that a snapshot has taken files from."""
     reader = ManifestReader(store)
     entries = reader.entries(reader.delta(snapshot), _ENTRY_COLUMNS)
-    return partitions_in(schema, one_batch(entries.filter(pc.equal(entries["kind"], FileKind.DELETE))))
+    return partitions_in(store, schema, one_batch(entries.filter(pc.equal(entries["kind"], FileKind.DELETE))))
 
 
 # ------------------------------------------------------------------------------------------------------------ marking
@@ -126,7 +127,7 @@ def mark_partitions_done(
     given = [partitions] if isinstance(partitions, Mapping) else several("partitions", partitions)
     if not schema.partition_keys or not given or not all(isinstance(one, Mapping) for one in given):
         raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
-    directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
+    directories = _directories(store, schema, (_row(schema, one) for one in given))
     _mark(store, () if dry_run else directories)
     return directories
 
@@ -162,10 +163,17 @@ def mark_written(store: TableStore, options: TableOptions, committed: int) -> No
     schema, reader = store.schema(written[0].schema_id), ManifestReader(store)
     entries = reader.entries(reader.delta(written[0]), ("kind", "partition"))
     added = one_batch(entries.filter(pc.equal(entries["kind"], FileKind.ADD)))["partition"].unique()
-    _mark(store, sorted(partition_directory(schema, row) for row in added.to_pylist()) if schema.partition_keys else ())
+    _mark(store, sorted(_directories(store, schema, added.to_pylist())) if schema.partition_keys else ())
 
 
-def _directory(schema: TableSchema, partition: Mapping[str, Any]) -> str:
+def _directories(store: TableStore, schema: TableSchema, partitions: Iterable[bytes]) -> tuple[str, ...]:
+    """The directories of partitions, each once."""
+    directories = PartitionDirectories(store.io, schema, store.paths.with_options(schema.options))
+    return tuple(dict.fromkeys(map(directories.of_partition, partitions)))
+
+
+def _row(schema: TableSchema, partition: Mapping[str, Any]) -> bytes:
+    """The partition of which users gave the values."""
     check_mode(schema, OverwriteMode(partition))
     partition = named_partition(schema, partition)
     missing = [name for name in schema.partition_keys if name not in partition]
@@ -177,4 +185,4 @@ def _directory(schema: TableSchema, partition: Mapping[str, Any]) -> str:
         if not isinstance(leaf, Leaf):
             raise OptionError(f"no partition has the value {partition[name]!r:.100} of {name}")
         values.append(leaf.literals[0] if leaf.literals else None)
-    return partition_path(schema.partition_fields, values, schema.options)
+    return encode_row(values, [field.type for field in schema.partition_fields])

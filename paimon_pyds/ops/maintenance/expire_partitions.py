@@ -24,8 +24,8 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.engine.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedError
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
 from paimon_pyds.metadata.partition_time import java_texts, partition_times
-from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -102,20 +102,22 @@ def removal_of_partitions(store: TableStore, found: Sequence[Partition], before:
 
 def partitions_of(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> list[Partition]:
     """The partitions that have data files; of a table without partitions, one where there are files."""
-    return partitions_in(schema, live_of(store, snapshot, ("partition", "file_size", "creation_time")))
+    return partitions_in(store, schema, live_of(store, snapshot, ("partition", "file_size", "creation_time")))
 
 
-def partitions_in(schema: TableSchema, live: pa.RecordBatch) -> list[Partition]:
+def partitions_in(store: TableStore, schema: TableSchema, live: pa.RecordBatch) -> list[Partition]:
     """The partitions of some manifest entries, with ``partition``, ``file_size`` and ``creation_time``."""
     sums = [("file_size", "count"), ("file_size", "sum"), ("creation_time", "max")]
     found_in = grouped(pa.Table.from_batches([live]), ["partition"], sums)
     fields, found = schema.partition_fields, []
+    directories = PartitionDirectories(store.io, schema, store.paths.with_options(schema.options))
+    directories.prepare(found_in["partition"].to_pylist())
     for row, files, size, changed in zip(
         *(found_in[n].to_pylist() for n in ("partition", "file_size_count", "file_size_sum", "creation_time_max")),
         strict=True,
     ):
         found.append(
-            Partition(row, java_texts(fields, row), partition_directory(schema, row), files, size, _instant(changed))
+            Partition(row, java_texts(fields, row), directories.of_partition(row), files, size, _instant(changed))
         )
     return found
 

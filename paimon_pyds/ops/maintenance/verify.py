@@ -24,7 +24,8 @@ from paimon_pyds.engine.execution.executor import Executor, LocalExecutor
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.keys.merge.files_to_merge import rank_keys
 from paimon_pyds.metadata.manifest import HASH, is_of_compaction
-from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_directory
+from paimon_pyds.metadata.partition_directories import PartitionDirectories
+from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -382,9 +383,10 @@ class _Walk:
 def _paths(branch: Branch, schema: TableSchema, files: pa.Table) -> list[str]:
     """The paths of data files; external ones are left out."""
     paths = branch.store.paths.with_options(schema.options)
+    directories = PartitionDirectories(branch.store.io, schema, paths)
     columns = (files[name].to_pylist() for name in ("partition", "bucket", "file_name"))
     return [
-        f"{paths.bucket_dir(partition_directory(schema, partition), bucket)}/{name}"
+        f"{paths.bucket_dir(directories.of_file(partition, bucket, name), bucket)}/{name}"
         for partition, bucket, name in zip(*columns, strict=True)
     ]
 

@@ -17,6 +17,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.format import LEGACY_TYPE, holds_instants
 from paimon_pyds.format.statistics import KEY_STATS_EMPTY, ColumnStats, encode_stats, measured, stats_modes
 from paimon_pyds.metadata.manifest import FILE_SOURCE_APPEND, DataFile
+from paimon_pyds.metadata.partition_directories import check_spelled_alike
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.ops.ddl.create import TableDefinition, fresh_ids, table_schema
@@ -220,6 +221,7 @@ def _buckets(
             raise SchemaError(error.message, path=file.path, hint=error.hint) from None
         partition = encode_row(values, types) if values else EMPTY_ROW
         if partition not in buckets:
+            check_spelled_alike(table, values)
             inside = partition_path(table.partition_fields, values, table.options)
             buckets[partition] = inside, []
         entry = _entry(f"{prefix}-{number}.{fact.format}", file, fact, schemas[id_])

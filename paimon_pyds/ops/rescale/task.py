@@ -21,7 +21,6 @@ from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner
 from paimon_pyds.metadata.commit_message import BucketFiles
-from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.split import PlannedFile
 
 _OPEN_BYTES = 256 << 20
@@ -166,7 +165,7 @@ class _BucketWriters:
         writer = self._writers.get(bucket)
         if writer is None:
             source, context, partition = self._task.source, self._task.context, self._task.source.bucket.partition
-            directory = context.paths.bucket_dir(partition_directory(context.schema, partition), bucket)
+            directory = context.bucket_to_write(partition, bucket)
             empty = BucketFiles(partition, bucket, int(context.options.get("bucket")), directory, ())
             if isinstance(source, MergeTask):
                 writer = DirectWriter(empty, run_writer(context, directory, self._threads, source.level))
