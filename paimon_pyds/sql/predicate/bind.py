@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import array
@@ -313,7 +314,9 @@ def _are_of_one_type(a: ColumnRef, b: ColumnRef) -> bool:
 
 
 def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:
-    """The values of a list of integers or texts for a column of such; None for others. Lists may be very long."""
+    """The values of a list of numbers or texts for a column of such; None for others. Lists may be very long."""
+    if type_.kind in FLOAT_KINDS:
+        return _plain_floats(literals, type_)
     kinds = INTEGER_KINDS if type_.kind in INTEGER_KINDS else STRING_KINDS
     if type_.kind not in kinds or not {literal.type.kind for literal in literals if literal.type} <= kinds:
         return None
@@ -321,6 +324,22 @@ def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object
         return {literal.value: literal.value for literal in literals}
     held = INTEGER_RANGES[type_.kind]
     return {literal.value: literal.value for literal in literals if literal.value in held}
+
+
+def _plain_floats(literals: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:
+    """As `compare` gives one after the other: a FLOAT column has no value that only a DOUBLE has."""
+    from paimon_pyds.sql.predicate.compare import NUMBERS
+
+    if not {literal.type.kind for literal in literals if literal.type} <= NUMBERS:
+        return None
+    numbers = np.array([float(literal.value) for literal in literals], np.float64) + 0.0  # one zero
+    if np.isnan(numbers).any():
+        return None
+    if type_.kind is Kind.FLOAT:
+        with np.errstate(over="ignore"):
+            numbers = numbers[numbers.astype(np.float32) == numbers]
+    values = numbers.tolist()
+    return dict(zip(values, values, strict=True))
 
 
 def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezone: str | None = None) -> Predicate:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import field
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from paimon_pyds.base.records import dataclass
@@ -65,7 +66,12 @@ def decimal_literal(value: Decimal) -> Literal:
         raise PredicateError(f"{value!s:.60} has {precision} digits; a DECIMAL has at most 38")
     if exponent > 0:
         value = Decimal((sign, digits + (0,) * exponent, 0))
-    return Literal(value, AtomicType(Kind.DECIMAL, precision=precision, scale=scale))
+    return Literal(value, _decimal_type(precision, scale))
+
+
+@lru_cache
+def _decimal_type(precision: int, scale: int) -> AtomicType:
+    return AtomicType(Kind.DECIMAL, precision=precision, scale=scale)
 
 
 def number(text: str, suffix: str, negative: bool = False) -> Literal:

@@ -99,6 +99,9 @@ def bound(text: str, **options: Any) -> Predicate:
         ("d = -0.0D", "d = 0.0D"),
         ("d IN (0.0D, -0.0D)", "d = 0.0D"),
         ("d IN (double('NaN'), 1D, double('NaN'))", "d IN (1.0D, CAST('NaN' AS DOUBLE))"),
+        ("d IN (-0.0, 2, 9007199254740993)", "d IN (0.0D, 2.0D, 9007199254740992.0D)"),
+        ("f IN (0.1, 1e300, -0.0, 0.1F, 2)", "f IN (0F, 0.1F, 2F)"),
+        ("f NOT IN (0.1, 1e300)", "f IS NOT NULL"),
         ("d = 9007199254740993", "d = 9007199254740992.0D"),
         ("de = 1.5", "de = 1.50"),
         ("de = 1.505", "FALSE"),
@@ -397,3 +400,20 @@ def test_clock_changes_by_brute_force() -> None:
             given_ = (instant - epoch) // dt.timedelta(milliseconds=1)
             predicate = bind(parse_filter(f"x {name} TIMESTAMP '{instant}Z'"), table, timezone="Europe/Berlin")
             assert matches(predicate, batch).to_pylist() == [test(v, given_) for v in instants], (instant, name)
+
+
+_NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda value: f"{value!r}D"),
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda value: f"{value!r}D"),
+    st.decimals(-(10**6), 10**6, places=2).map("{:f}BD".format),
+    st.integers(-(2**63), 2**63 - 1).map(str),
+    st.just("NULL"),
+)
+
+
+@given(st.sampled_from(["f", "d"]), st.lists(_NUMBERS, min_size=2, max_size=8))
+def test_a_list_of_numbers_has_the_values_of_its_comparisons(column: str, numbers: list[str]) -> None:
+    alone = [bound(f"{column} = {number}") for number in numbers]
+    wanted = sorted({part.literals[0] for part in alone if isinstance(part, Leaf)})
+    found = bound(f"{column} IN ({', '.join(numbers)})")
+    assert (list(found.literals) if isinstance(found, Leaf) else []) == wanted
