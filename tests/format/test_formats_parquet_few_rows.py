@@ -190,7 +190,7 @@ def test_texts_of_one_length_are_gathered(
 
     monkeypatch.setattr(reader, "gather_values", watched)
     monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.BLOCK_BYTES", 5_000)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.SPARSE_BLOCK_BYTES", 5_000)
     monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
     rows = np.arange(50, N, 900)
     for one, gathered in (("", True), ("xx", False)):

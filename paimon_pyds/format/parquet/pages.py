@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import Int64s, from_numpy, one_array, pc, unaligned_words
+from paimon_pyds.base.arrays import Int64s, Words, from_numpy, one_array, pc, unaligned_words
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.base.varints import unsigned_varints, zigzag_decoded
+from paimon_pyds.base.varints import unsigned_varints, varint_sizes, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.conversion import FIXED, INT96, as_fixed
 from paimon_pyds.format.parquet.footer import MAGIC
@@ -107,16 +107,16 @@ def read_heads(data: bytes, positions: Int64s) -> PageHeads:
 
 def _at_once(data: bytes, positions: Int64s, pattern: tuple[int | None, ...]) -> PageHeads | None:
     """All headers when each is spelled like this, in tokens of LEB128; None when one is not."""
-    octets, at, rows = np.frombuffer(data, np.uint8), positions, []
+    octets, at, found = np.frombuffer(data, np.uint8), positions, list[Words]()
     if int(positions.max()) + _LONGEST_HEAD > len(octets):
         octets = np.concatenate([octets, np.zeros(_LONGEST_HEAD, np.uint8)])
     words = unaligned_words(octets)
     for token in pattern:
         if token is None:
-            numbers, sizes = unsigned_varints(words[at])
+            found.append(words[at])
+            sizes = varint_sizes(found[-1])
             if int(sizes.max()) > _LONGEST_NUMBER:
                 return None
-            rows.append(zigzag_decoded(numbers))
             at = at + sizes
         elif bool((octets[at] != token).any()):
             return None
@@ -124,6 +124,8 @@ def _at_once(data: bytes, positions: Int64s, pattern: tuple[int | None, ...]) ->
             at = at + 1
     if int(at.max()) > len(data):
         return None
+    numbers, _ = unsigned_varints(np.concatenate(found))  # one by one takes twice the time
+    rows = list(zigzag_decoded(numbers).reshape(len(found), -1))
     if len(rows) == 7:
         rows.insert(3, np.full(len(positions), NO_CHECKSUM))
     kind, uncompressed, compressed, crc, values, encoding, levels, _ = rows

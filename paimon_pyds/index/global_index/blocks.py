@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets
-from paimon_pyds.base.checksums import crc32
+from paimon_pyds.base.checksums import crc32, crc32s
 from paimon_pyds.base.varints import LONGER, unsigned_varints, varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.compression import compressor, decompressor
@@ -24,6 +24,7 @@ from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage import ByteSource, read_joined
 
 TRAILER_BYTES = 5
+_CRC_BYTES = 4
 _NONE, _ZSTD, _LZ4 = 0, 1, 2
 _MOST_LZ4_RATIO = 255
 """Bytes that one byte of an LZ4 block can become."""
@@ -48,7 +49,7 @@ def read_blocks(source: ByteSource, places: Sequence[BlockPlace]) -> list[bytes]
     """
     _check_places(source, places)
     found = source.read_many([(place.offset, place.size + TRAILER_BYTES) for place in places])
-    return [bytes(_content(source, place, data)) for place, data in zip(places, found, strict=True)]
+    return list(map(bytes, _contents(source, places, found)))
 
 
 class JoinedBlocks(NamedTuple):
@@ -66,8 +67,8 @@ def read_joined_blocks(source: ByteSource, places: Sequence[BlockPlace]) -> Join
     stored = sizes + TRAILER_BYTES
     data = read_joined(source, offsets, stored)
     starts, view = np.cumsum(stored) - stored, memoryview(data)
-    edges = zip(places, starts.tolist(), (starts + stored).tolist(), strict=True)
-    contents = [_content(source, place, view[start:end]) for place, start, end in edges]
+    edges = zip(starts.tolist(), (starts + stored).tolist(), strict=True)
+    contents = _contents(source, places, [view[start:end] for start, end in edges])
     if any(view[end] != _NONE for end in (starts + sizes).tolist()):
         sizes = np.array([len(content) for content in contents], np.int64)
         data, starts = b"".join([*contents, bytes(TRAILER_BYTES)]), np.cumsum(sizes) - sizes
@@ -80,9 +81,18 @@ def _check_places(source: ByteSource, places: Sequence[BlockPlace]) -> None:
             raise corrupt(source, f"a block of {place.size} bytes beyond the file's end", offset=place.offset)
 
 
+def _contents(
+    source: ByteSource, places: Sequence[BlockPlace], blocks: Sequence[bytes | memoryview]
+) -> list[bytes | memoryview]:
+    """The uncompressed bytes of blocks. Raises CorruptFileError, UnsupportedError as `read_blocks`."""
+    sums = crc32s([memoryview(data)[:-_CRC_BYTES] for data in blocks])
+    for place, data, found in zip(places, blocks, sums, strict=True):
+        if found != int.from_bytes(data[-_CRC_BYTES:], "little"):
+            raise corrupt(source, "a block with a wrong checksum", offset=place.offset)
+    return [_content(source, place, data) for place, data in zip(places, blocks, strict=True)]
+
+
 def _content(source: ByteSource, place: BlockPlace, data: bytes | memoryview) -> bytes | memoryview:
-    if crc32(memoryview(data)[: place.size + 1]) != int.from_bytes(data[place.size + 1 :], "little"):
-        raise corrupt(source, "a block with a wrong checksum", offset=place.offset)
     kind, body = data[place.size], data[: place.size]
     if kind == _NONE:
         return body
