@@ -217,3 +217,21 @@ def test_integers_without_room_are_null(bits: int) -> None:
         exact = [None if None in pair else function(*pair) for pair in pairs]  # type: ignore[arg-type]
         assert found.to_pylist() == [None if n is None or not low <= n <= high else n for n in exact]
         assert found.type == type_
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-40, 2.0**300])
+def test_the_root_of_a_cube_is_exact_however_many_rows_there_are(scale: float) -> None:
+    """C libraries of some machines give the number next to it, and only for some rows of many."""
+    roots = [n * scale for n in (-200, -3, *range(1, 200))]
+    batch = pa.record_batch({"x": [root**3 for root in roots]})
+    bound = bind_expression("cbrt(x)", [Scope((), from_arrow_schema(batch.schema))])
+    assert bound.evaluate(batch).to_pylist() == roots
+    assert [bound.evaluate(batch.slice(n, 1))[0].as_py() for n in range(len(roots))] == roots
+
+
+def test_cube_roots_of_what_is_no_cube() -> None:
+    batch = pa.record_batch({"x": [2.0, 1e300, 5e-324, -0.0, math.inf, -math.inf, math.nan, None]})
+    found = bind_expression("cbrt(x)", [Scope((), from_arrow_schema(batch.schema))]).evaluate(batch).to_pylist()
+    expected = [1.2599210498948732, 1e100, 1.7031839360032603e-108, -0.0, math.inf, -math.inf, math.nan]
+    assert found[:3] == pytest.approx(expected[:3], rel=1e-15)
+    assert list(map(repr, found[3:])) == list(map(repr, [*expected[3:], None]))
