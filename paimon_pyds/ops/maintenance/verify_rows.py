@@ -137,7 +137,7 @@ class _Statistics:
             return f"{nulls:,} NULLs, the manifest says {listed:,}"
         if not ends:
             return ""
-        found = pc.min_max(array([end.as_py() for end in ends], ends[0].type))
+        found = pc.min_max(pa.concat_arrays([pa.repeat(end, 1) for end in ends]))  # Python has no year 10,000
         for name, bound in (("min", column.min[0]), ("max", column.max[0])):
             value = scalar_to_internal(found[name])
             equal: Predicate = Leaf(Op.EQ, ref, (value,))

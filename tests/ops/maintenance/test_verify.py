@@ -578,6 +578,14 @@ def test_nothing_is_found_in_tables_of_ours(name: str, made: dict[str, Path]) ->
     _check(made[name], deep=True)
 
 
+def test_nothing_is_found_in_times_that_python_lacks(tmp_path: Path) -> None:
+    """After the year 9999, before the year 1, and of nanoseconds."""
+    table = pp.Table.create(tmp_path / "t", "m TIMESTAMP(6), n TIMESTAMP(9), d DATE")
+    micros, nanos = pa.array([2**60, -(2**60)], pa.timestamp("us")), pa.array([1, 2**62 + 1], pa.timestamp("ns"))
+    table.append(pa.table({"m": micros, "n": nanos, "d": pa.array([10**7, -(10**7)], pa.int32()).cast(pa.date32())}))
+    assert table.maintenance.verify(deep=True).ok
+
+
 def test_what_is_looked_at_is_counted(made: dict[str, Path]) -> None:
     result = pp.Table.open(made["orders"]).maintenance.verify()
     assert (result.snapshots, result.tags, result.branches, result.data_files, result.rows) == (7, 2, 1, 5, 1325)
