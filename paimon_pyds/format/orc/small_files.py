@@ -46,7 +46,7 @@ class SmallFiles:
         return None if tail is None else self._decoded(data, tail, path)
 
     def decode_all(self, data: Sequence[bytes], rows: Sequence[int], paths: Sequence[str]) -> Sequence[FileRows | None]:
-        """What `decode` gives of each file; the stripes of those of the same types are decoded together."""
+        """What `decode` gives of each file; stripes of files with the same types are decoded together."""
         if not self._fields:
             return list(map(self.decode, data, rows, paths))
         found: list[FileRows | None] = [None] * len(data)

@@ -43,7 +43,7 @@ _ROWS, _GROUPS, _CHECKSUM = 3, 4, 32_767
 _COUNTS = frozenset({(_ROWS,), (_GROUPS, 3)})
 """Rows of the file and of its only row group."""
 _OF_FOOTER = _COUNTS | {(_CHECKSUM,), *((_GROUPS, field_id) for field_id in (2, 5, 6, 7))}
-"""What may differ in a footer, besides its column chunks: numbers of rows and bytes, offsets, an ordinal."""
+"""Parts of a footer that may differ, apart from its column chunks: numbers of rows and bytes, offsets, an ordinal."""
 _NUMBERS_OF_CHUNK = tuple((3, field_id) for field_id in (5, 6, 7, 9, 11))
 """Values, bytes before and after compression, and the offsets of the data page and of the dictionary, if any."""
 _OF_CHUNK = frozenset({*_NUMBERS_OF_CHUNK, (2,), (4,), (5,), (6,), (7,), (3, 10), (3, 14), (3, 15)})

@@ -157,7 +157,7 @@ def new_chunk(
     Args:
         old: the pages that change.
         bounds: of the rows that stay; None: the bounds of the chunk are not used any more.
-        values: the new values, none of which is NULL.
+        values: the new values, without NULL.
         field: of the column, as Parquet is written.
         options: the table's.
 
