@@ -12,16 +12,13 @@ table that was dropped, rolled back or created again is seen as it is.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import stat
 import struct
 import time
-import uuid
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -44,11 +41,10 @@ _MAGIC = b"PPYDSLC1"
 """Its number grows if the format of the data changes."""
 _BODY = 64
 """Offset of the data in a file, so that Arrow's arrays are aligned."""
-_UNIQUE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*")
-_OWN_FILE = re.compile(r"[0-9a-f]{64}\.kept(\.[0-9a-f]{32})?")
+_UNIQUE = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*"
+_OWN_FILE = r"[0-9a-f]{64}\.kept(\.[0-9a-f]{32})?"
 _UNFINISHED_SECONDS = 3600
 """A file without its last name that is older was left by a process that was killed."""
-_log = logging.getLogger("paimon_pyds.cache")
 _given_up: set[str] = set()
 """Directories that this process writes to no longer."""
 _written: dict[str, int] = {}
@@ -85,15 +81,17 @@ class LocalCache:
     def key(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
         """The key of something derived from a file; None for a file that may change. ``io``: the storage; its version
         is a part of the key, its credentials are not. ``what``: names the derived thing."""
-        return self.key_of(io, path, *what) if _UNIQUE.search(path.rpartition("/")[2]) else None
+        return self.key_of(io, path, *what) if re.search(_UNIQUE, path.rpartition("/")[2]) else None
 
     def key_of(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
         """The same for any file: the caller has to compare the cached data with the storage."""
         version = getattr(io, "version", None)
         if not self.max_size or version is None:
             return None
+        import hashlib  # OpenSSL takes time to load, and few tables are that large
+
         with suppress(OSError):
-            return sha256(repr((version(path), path, *what)).encode(errors="surrogatepass")).digest()
+            return hashlib.sha256(repr((version(path), path, *what)).encode(errors="surrogatepass")).digest()
         return None
 
     def read(self, key: bytes) -> pa.Buffer | None:
@@ -147,6 +145,8 @@ class LocalCache:
         directory = self._opened(create=True)
         if directory is None or directory in _given_up or _BODY + len(data) > self.max_size:
             return
+        import uuid
+
         data = pa.py_buffer(data)
         temporary = f"{_file(directory, key)}.{uuid.uuid4().hex}"
         try:
@@ -195,7 +195,7 @@ class LocalCache:
         kept = []
         for entry in os.scandir(directory):
             with suppress(FileNotFoundError):
-                if not _OWN_FILE.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                if not re.fullmatch(_OWN_FILE, entry.name) or not entry.is_file(follow_symlinks=False):
                     continue
                 status = entry.stat(follow_symlinks=False)
                 finished = entry.name.endswith(".kept")
@@ -242,7 +242,9 @@ def _ambient_size() -> int:
 def _give_up(directory: str, reason: str) -> None:
     if directory not in _given_up:
         _given_up.add(directory)
-        _log.info("nothing is cached in %s: %s", directory, reason)
+        import logging
+
+        logging.getLogger("paimon_pyds.cache").info("nothing is cached in %s: %s", directory, reason)
 
 
 def _file(directory: str, key: bytes) -> str:
