@@ -55,8 +55,13 @@ class OldFile(NamedTuple):
         edges = np.searchsorted(rows, [start for start, _ in self.footer.groups] + [self.footer.row_count]).tolist()
         return {group: slice(*ends) for group, ends in enumerate(pairwise(edges)) if ends[0] < ends[1]}
 
-    def copied(self, at: int, group: int) -> CopiedPages:
-        """All pages of a column chunk."""
-        pages = self.pages[at][group]
-        dictionary, data = self.io.read_ranges(self.footer.path, pages.places(slice(None)))
-        return CopiedPages(pages, slice(None), (dictionary, data))
+    def copied(self, group: int, rows: tuple[int, int] | None = None) -> list[CopiedPages]:
+        """The pages of each column in a row group: those of some rows, from the first to before the second one, or all.
+        Pages have to begin and end there."""
+        columns = [groups[group] for groups in self.pages]
+        start, stop = self.footer.groups[group]
+        ends = rows or (0, stop - start)
+        some = [slice(*np.searchsorted(pages.table.first_rows, ends).tolist()) for pages in columns]
+        places = [place for pages, which in zip(columns, some, strict=True) for place in pages.places(which)]
+        data = iter(self.io.read_ranges(self.footer.path, places))
+        return [CopiedPages(*each, (next(data), next(data))) for each in zip(columns, some, strict=True)]

@@ -52,6 +52,7 @@ class ChangedPages(NamedTuple):
         values: where the values of each begin, behind the levels.
         is_coded: which of them have indices of the dictionary.
         places: of the rows that change in these, the places of the indices; None without such rows.
+        entries: the plain values of the dictionary; empty without such rows.
     """
 
     pages: ChunkPages
@@ -66,6 +67,7 @@ class ChangedPages(NamedTuple):
     values: Int64s
     is_coded: Flags
     places: IndexPlaces | None
+    entries: Sequence[bytes]
 
     @property
     def codec(self) -> str | None:
@@ -88,23 +90,17 @@ class ChangedPages(NamedTuple):
         return self.starts + self.heads.uncompressed[self.which]
 
     @property
+    def page_of_place(self) -> Int64s:
+        """Of each row of ``places``, what ``page`` has."""
+        return self.page[self.is_coded[self.page]]
+
+    @property
     def in_runs(self) -> Flags:
         """Which of these pages have a changed row whose index stands for other rows, too."""
         found = np.zeros(len(self.which), np.bool_)
         if self.places is not None:
-            found[self.page[self.is_coded[self.page]][~self.places.packed]] = True
+            found[self.page_of_place[~self.places.packed]] = True
         return found
-
-    def dictionary_values(self) -> list[bytes]:
-        """The plain values of the dictionary. Raises CorruptFileError: it is damaged."""
-        head = read_head(self.dictionary, 0)
-        body = page_body(self.dictionary, 0, head, self.codec)
-        if head.fields.get(2) not in (PLAIN, PLAIN_DICTIONARY):
-            raise CorruptFileError("a dictionary of unknown encoding", field="DictionaryPageHeader.encoding")
-        values = values_of(body, head.fields.get(1, 0), self.width)
-        if self.places is not None and int(self.places.indices.max()) >= len(values):
-            raise CorruptFileError("an index of a value that the dictionary lacks", field="DictionaryPageHeader")
-        return values
 
     def plain_values(self, rows: Int64s) -> list[bytes]:
         """The values of some of the rows that change, in pages without indices."""
@@ -160,8 +156,6 @@ def new_chunk(
         values: the new values, without NULL.
         field: of the column, as Parquet is written.
         options: the table's.
-
-    Raises CorruptFileError: the dictionary is damaged.
     """
     numbers, distinct = _distinct(values)
     plain = partial(_plain, field=field, old=old, options=options)
@@ -211,6 +205,15 @@ def _plain(values: pa.Array, field: pa.Field, old: ChangedPages, options: Writer
     return values_of(memoryview(file)[chunk.start + head.length :], len(values), old.width)
 
 
+def dictionary_values(page: bytes, codec: str | None, width: int) -> list[bytes]:
+    """The plain values of a dictionary page. ``width``: as of `values_of`. Raises CorruptFileError: it is damaged."""
+    head = read_head(page, 0)
+    body = page_body(page, 0, head, codec)
+    if head.fields.get(2) not in (PLAIN, PLAIN_DICTIONARY):
+        raise CorruptFileError("a dictionary of unknown encoding", field="DictionaryPageHeader.encoding")
+    return values_of(body, head.fields.get(1, 0), width)
+
+
 def values_of(data: bytes | memoryview, count: int, width: int) -> list[bytes]:
     """The bytes of plain values, those of a text with its length.
 
@@ -245,15 +248,13 @@ def _with_indices(
     Returns:
         The dictionary page, and the pages that are encoded anew, by their places in ``which``: they have runs of rows,
             or too few bits for the indices. None where these are too many, or the dictionary would become too large.
-
-    Raises CorruptFileError: the dictionary is damaged.
     """
     assert old.places is not None
     dictionary, index_of = _dictionary_with(old, [raw[number] for number in np.unique(numbers).tolist()], options)
     if dictionary is None:
         return None
     of_number = np.array([index_of.get(value, 0) for value in raw], np.int64)
-    indices, page = of_number[numbers], old.page[old.is_coded[old.page]]
+    indices, page = of_number[numbers], old.page_of_place
     again = old.in_runs
     again[page[indices >> old.places.bits > 0]] = True
     if int(old.rows[again].sum()) > _MOST_DECODED * old.pages.chunk.values:
@@ -278,7 +279,7 @@ def _dictionary_with(
     old: ChangedPages, values: Sequence[bytes], options: WriterOptions
 ) -> tuple[bytes | None, dict[bytes, int]]:
     """The dictionary page with further values, and the index of each value; None if it would become too large."""
-    index_of, before = dict[bytes, int](), old.dictionary_values()
+    index_of, before = dict[bytes, int](), old.entries
     for index, value in enumerate(before):
         index_of.setdefault(value, index)
     further = [value for value in values if value not in index_of]
@@ -309,8 +310,8 @@ def _joined(
     packed = _compressed(pages, old.codec, options)
     heads = heads_with_checksums(old.rows, old.heads.encoding[old.which], list(map(len, pages)), packed)
     sizes = old.pages.table.sizes.copy()
-    begins = (np.cumsum(sizes) - sizes)[old.which].tolist()
-    stops = (np.cumsum(sizes))[old.which].tolist()
+    edges = np.cumsum(sizes)
+    begins, stops = ((at[old.which]).tolist() for at in (edges - sizes, edges))
     view, parts, done = memoryview(old.data), list[bytes | memoryview](), 0
     for begin, stop, head, body in zip(begins, stops, heads, packed, strict=True):
         parts += (view[done:begin], head, body)

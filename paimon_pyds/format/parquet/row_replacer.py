@@ -23,7 +23,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, empty_table
 from paimon_pyds.base.types import DataField
 from paimon_pyds.format import KnownValues, ReadCounters
-from paimon_pyds.format.parquet.chunk_pages import ChunkPages, CopiedPages, chunk_pages, copied_group, known_bounds
+from paimon_pyds.format.parquet.chunk_pages import ChunkPages, chunk_pages, copied_group, known_bounds
 from paimon_pyds.format.parquet.footer import Footer, footer_of, read_footer
 from paimon_pyds.format.parquet.old_file import OldFile
 from paimon_pyds.format.parquet.page_patches import ParquetPagePatcher, page_patcher
@@ -58,24 +58,18 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParquetRowReplacer:
-    """See `format.RowReplacer`; made by `row_replacer`. ``meta``: FileMetaData with the columns; ``pages``: for each
-    column those of each row group."""
+    """See `format.RowReplacer`; made by `row_replacer`."""
 
-    io: FileIO
-    footer: Footer
-    schema: pa.Schema
+    old: OldFile
     options: WriterOptions
-    meta: Struct
-    fields: Sequence[DataField]
-    pages: Sequence[Sequence[ChunkPages]]
     pieces: Sequence[_Piece]
     rows: Int64s
     unchanged_bounds: KnownValues
 
     def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
         """See `format.RowReplacer`."""
-        table = one_table(batches, self.schema, path, len(self.rows))
-        return write_stitched(self.io, path, self._row_groups(table, path))
+        table = one_table(batches, self.old.schema, path, len(self.rows))
+        return write_stitched(self.old.io, path, self._row_groups(table, path))
 
     def _row_groups(self, table: pa.Table, path: str) -> Iterator[tuple[pa.Buffer, Sequence[str]]]:
         done = 0
@@ -85,19 +79,10 @@ class ParquetRowReplacer:
                 done += fresh.num_rows
                 yield encoded(fresh, writer_settings(self.options, fresh), path), columns_with_nan(fresh)
             else:
-                with decoding(self.footer.path):
-                    copied = self._copied(piece)
+                with decoding(self.old.footer.path):
+                    columns = self.old.copied(piece.group, (piece.start, piece.stop))
+                    copied = copied_group(columns, self.old.fields, piece.stop - piece.start, self.old.meta)
                 yield copied, ()
-
-    def _copied(self, piece: _Piece) -> pa.Buffer:
-        """Rows that stay, as a Parquet file in memory that has them as one row group."""
-        columns = [groups[piece.group] for groups in self.pages]
-        ends = (piece.start, piece.stop)
-        some = [slice(*np.searchsorted(pages.table.first_rows, ends).tolist()) for pages in columns]
-        places = [place for pages, which in zip(columns, some, strict=True) for place in pages.places(which)]
-        data = iter(self.io.read_ranges(self.footer.path, places))
-        parts = [CopiedPages(*each, (next(data), next(data))) for each in zip(columns, some, strict=True)]
-        return copied_group(parts, self.fields, piece.stop - piece.start, self.meta)
 
 
 def row_replacer(
@@ -122,15 +107,16 @@ def row_replacer(
         pages = _pages(io, footer, schema, meta)
     if pages is None:
         return None
+    old = OldFile(io, footer, size, schema, fields, meta, pages)
     pieces = list(_pieces(footer, pages, changed))
     is_split = len(pieces) > max(len(footer.groups), MOST_GROUPS * (1 + footer.row_count // GROUP_ROWS))
     if is_split or sum(p.stop - p.start for p in pieces if p.change) > _MOST_SHARE * footer.row_count:
-        return page_patcher(OldFile(io, footer, size, schema, fields, meta, pages), options, changed)
+        return page_patcher(old, options, changed)
     unchanged = _unchanged_bounds(fields, pages, pieces)
     if unchanged is None:
         return None
     rows = np.concatenate([np.arange(p.start, p.stop) + footer.groups[p.group][0] for p in pieces if p.change])
-    return ParquetRowReplacer(io, footer, schema, parsed, meta, fields, pages, pieces, rows, unchanged)
+    return ParquetRowReplacer(old, parsed, pieces, rows, unchanged)
 
 
 def _pages(io: FileIO, footer: Footer, schema: pa.Schema, meta: Struct) -> list[list[ChunkPages]] | None:

@@ -1,6 +1,7 @@
 """Bounds of the rows that do not change, in pages in which others do.
 
-A page keeps its bounds unless the last row that has one changes. Where that may be so, its rows are read.
+A page has the same bounds as before unless the last row with one of them changes. The rows of pages in which it may are
+read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from paimon_pyds.format.parquet.chunk_pages import PageLimits
 from paimon_pyds.format.parquet.index_runs import indices_at
 from paimon_pyds.format.parquet.old_file import OldFile
 from paimon_pyds.format.parquet.page_values import ChangedPages, StayingBounds, extremes
-from paimon_pyds.format.parquet.source import decoding
 
 _MOST_READ = 1 / 8
 """Share of a file's rows up to which rows are read to learn bounds."""
@@ -35,8 +35,7 @@ def staying_bounds(
     """
     lost, staying = dict[int, Flags](), list[Int64s]()
     for group, (each, _) in pages.items():
-        with decoding(old.footer.path):
-            lost[group] = _lose_bounds(each)
+        lost[group] = _lose_bounds(each)
         edges = each.pages.table.first_rows + old.footer.groups[group][0]
         for number in each.which[lost[group]].tolist():
             rows = np.arange(edges[number], edges[number + 1])
@@ -67,7 +66,6 @@ def _lose_bounds(pages: ChangedPages) -> Flags:
     """Which of the pages may have one of their bounds in rows that change alone."""
     found, bounds = np.zeros(len(pages.which), np.bool_), pages.pages.bounds
     assert bounds is not None
-    coded = [] if pages.places is None else pages.dictionary_values()
     for is_low, ends in ((True, bounds.low), (False, bounds.high)):
         of_page = [ends[number] for number in pages.which.tolist()]
         rows = np.flatnonzero(~pages.is_coded[pages.page])
@@ -76,7 +74,7 @@ def _lose_bounds(pages: ChangedPages) -> Flags:
             found[place] |= value == of_page[place]
         if pages.places is not None:
             number_of = dict[bytes, int]()
-            for number, bound in enumerate(pages.as_bounds(coded, is_low)):
+            for number, bound in enumerate(pages.as_bounds(pages.entries, is_low)):
                 number_of[bound] = -1 if bound in number_of else number  # zeros of both signs are one bound
             found |= _lose_index(pages, np.array([number_of.get(end or b"", -1) for end in of_page], np.int64))
     return found
@@ -86,7 +84,7 @@ def _lose_index(pages: ChangedPages, index: Int64s) -> Flags:
     """Which of the pages with indices may have this one, -1 for any, in rows that change alone: some rows that do not
     change are looked at."""
     assert pages.places is not None
-    found, page = np.zeros(len(index), np.bool_), pages.page[pages.is_coded[pages.page]]
+    found, page = np.zeros(len(index), np.bool_), pages.page_of_place
     found[page[(pages.places.indices == index[page]) | (index[page] < 0)]] = True
     some = np.flatnonzero(found & (index >= 0))
     if not len(some):

@@ -268,6 +268,11 @@ def raw_struct(fields: Mapping[int, tuple[int, bytes]]) -> bytes:
     return bytes(out)
 
 
+def list_of_structs(size: int) -> bytes:
+    """The head of a list of as many structs."""
+    return bytes([size << 4 | STRUCT]) if size < 15 else bytes([0xF0 | STRUCT]) + varint_bytes(size)
+
+
 def _write_head(out: bytearray, field_id: int, last: int, wire: int) -> None:
     if 0 < field_id - last <= 15:
         out.append((field_id - last) << 4 | wire)
