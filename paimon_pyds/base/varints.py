@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
 
@@ -20,6 +22,10 @@ def varint(value: int) -> bytes:
     out = bytearray()
     write_varint(out, value)
     return bytes(out)
+
+
+cached_varint = lru_cache(maxsize=8192)(varint)
+"""The same, of numbers that come again and again."""
 
 
 def unsigned_varints(words: Words) -> tuple[Words, Octets]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -40,6 +41,22 @@ def bytes_held(batch: pa.RecordBatch) -> int:
     """The memory that a batch needs: its ``nbytes``, of many columns the buffers they are in, which are counted in a
     tenth of the time."""
     return int(batch.nbytes if batch.num_columns < _MANY_COLUMNS else batch.get_total_buffer_size())
+
+
+_T = TypeVar("_T")
+
+
+def groups_of_size(items: Iterable[_T], size_of: Callable[[_T], int], least: int) -> Iterator[list[_T]]:
+    """Items in their order, in groups that end as soon as they have ``least`` bytes."""
+    group, size = list[_T](), 0
+    for item in items:
+        group.append(item)
+        size += size_of(item)
+        if size >= least:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def resized(

@@ -18,6 +18,7 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.engine.read.file import ROW_INDEX, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, live_rows, planned_rows, vector_bytes
+from paimon_pyds.format.batches import groups_of_size
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values
@@ -145,14 +146,8 @@ class JoinedFiles:
                 return file, trace, io.read_range(file.path, 0, file.size), live
 
         read = concurrent_map(whole, zip(files, traces, strict=True), requests_at_once(io))
-        some, size = list[tuple[PlannedFile, FileTrace, bytes, RowSelection]](), 0
-        for each in read:
-            some.append(each)
-            size += len(each[2])
-            if size >= MOST_BYTES:
-                yield from self._decoded(some)
-                some, size = [], 0
-        yield from self._decoded(some)
+        for some in groups_of_size(read, lambda each: len(each[2]), MOST_BYTES):
+            yield from self._decoded(some)
 
     def _decoded(self, some: Sequence[tuple[PlannedFile, FileTrace, bytes, RowSelection]]) -> Iterator[DecodedFile]:
         """Files and their bytes, if any row is wanted, after they were decoded."""

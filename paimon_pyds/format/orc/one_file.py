@@ -32,13 +32,13 @@ def one_file(files: Sequence[tuple[bytes, OrcTail]]) -> bytes:
             stripes.append((_STRIPES, 2, write_message([(i, 0, n) for i, n in enumerate(lengths, 1)])))
             position += stripe.length
     first = files[0][1]
-    kept, script = ([*read_message(message)] for message in first.messages)
+    of_footer, of_postscript = ([*read_message(message)] for message in first.messages)
     footer = write_message([
-        *(each for each in kept if each[0] not in _REPLACED),
+        *(each for each in of_footer if each[0] not in _REPLACED),
         (_CONTENT_LENGTH, 0, position), *stripes, (_ROWS, 0, rows),
     ])  # fmt: skip
     packed = pack(footer, first.codec, first.block_size)
     postscript = write_message(
-        [(_FOOTER_LENGTH, 0, len(packed)), *(each for each in script if each[0] not in _LENGTHS)]
+        [(_FOOTER_LENGTH, 0, len(packed)), *(each for each in of_postscript if each[0] not in _LENGTHS)]
     )
     return b"".join((*parts, packed, postscript, bytes([len(postscript)])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +13,7 @@ from paimon_pyds.base.checksums import block_checksums, checksum
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.format import FileRows
+from paimon_pyds.format.batches import groups_of_size
 from paimon_pyds.format.orc.conversion import check_type, from_orc
 from paimon_pyds.format.orc.one_file import one_file
 from paimon_pyds.format.orc.tail import OrcTail, OrcType, parse_tail
@@ -56,7 +57,7 @@ class SmallFiles:
                 kind = id(tail.root), tail.codec, tail.block_size
                 alike.setdefault(kind, []).append((number, tail))
         for files in alike.values():
-            for some in _parts(files, data):
+            for some in groups_of_size(files, lambda file: len(data[file[0]]), _MOST_BYTES):
                 first = some[0][0]
                 whole = data[first] if len(some) == 1 else one_file([(data[number], tail) for number, tail in some])
                 table = self._decoded(whole, some[0][1], paths[first])
@@ -116,19 +117,6 @@ class SmallFiles:
             raise KeyError(field.name)
         check_type(field.type, type_, field.name, path)
         return type_
-
-
-def _parts(files: Sequence[tuple[int, OrcTail]], data: Sequence[bytes]) -> Iterator[list[tuple[int, OrcTail]]]:
-    """The files, as many at a time as are decoded together."""
-    some, size = list[tuple[int, OrcTail]](), 0
-    for file in files:
-        some.append(file)
-        size += len(data[file[0]])
-        if size >= _MOST_BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
 
 
 def _is_whole(data: bytes, tail: OrcTail) -> bool:

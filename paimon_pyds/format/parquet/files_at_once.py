@@ -31,7 +31,7 @@ from paimon_pyds.format.parquet.spellings import (
     gaps_of,
     raw_fields,
 )
-from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, list_head, list_of_structs, raw_struct
+from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, list_head, list_start, raw_struct
 from paimon_pyds.format.parquet.thrift import varint as read_varint
 
 _MOST_DECODED = 16 << 20
@@ -175,7 +175,7 @@ class AlikeFiles:
         footer = raw_struct({
             **{field_id: field for field_id, field in self._fields.items() if field_id != _CHECKSUM},
             _ROWS: (I64, varint(total << 1)),
-            _GROUPS: (LIST, list_of_structs(1 if is_one else len(files)) + groups),
+            _GROUPS: (LIST, list_start(STRUCT, 1 if is_one else len(files)) + groups),
         })  # fmt: skip
         whole = b"".join((*parts, footer, len(footer).to_bytes(4, "little"), MAGIC))
         try:
@@ -307,7 +307,7 @@ class _Group:
 
     def __init__(self, chunks: Sequence[bytes], wanted: Sequence[int]) -> None:
         columns = b"".join(_empty_chunk(chunk, is_wanted=at in wanted) for at, chunk in enumerate(chunks))
-        group = {1: (LIST, list_of_structs(len(chunks)) + columns), 2: (I64, _SLOT), 3: (I64, _SLOT)}
+        group = {1: (LIST, list_start(STRUCT, len(chunks)) + columns), 2: (I64, _SLOT), 3: (I64, _SLOT)}
         example = raw_struct(group)
         lengths = [len(part) for part in example.split(_SLOT)][:-1]
         slots = np.cumsum(lengths) + len(_SLOT) * np.arange(len(lengths))

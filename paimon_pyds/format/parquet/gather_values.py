@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, Octets, Words, unaligned_words
 from paimon_pyds.base.checksums import crc32s
-from paimon_pyds.base.varints import varint, varint_values
+from paimon_pyds.base.varints import cached_varint, varint_values
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.page_bodies import ZSTD, page_bodies, page_body
 from paimon_pyds.format.parquet.page_picks import (
@@ -471,16 +471,13 @@ def _usual_levels(counts: Int64s) -> tuple[Int64s, Words]:
 @lru_cache(maxsize=1024)
 def _no_nulls(count: int) -> bytes:
     """How writers say that each of ``count`` rows has a value: the levels' length, and one run."""
-    run = _varint(count << 1)
+    run = cached_varint(count << 1)
     return (len(run) + 1).to_bytes(4, "little") + run + b"\x01"
-
-
-_varint = lru_cache(maxsize=8192)(varint)
 
 
 def _head(rows: int, encoding: int, size: int) -> bytes:
     """The header of a data page that is not compressed."""
-    stored = _varint(size << 1)
+    stored = cached_varint(size << 1)
     return b"\x15\x00\x15%b\x15%b\x2c%b" % (stored, stored, _end_of_head(rows, encoding))
 
 

@@ -29,7 +29,7 @@ from paimon_pyds.format.parquet.thrift import (
     encode_struct,
     field_head,
     list_head,
-    list_of_structs,
+    list_start,
     raw_struct,
     skip_field,
     with_checksum,
@@ -102,10 +102,10 @@ class Stitcher:
         for fields, chunks in self._groups:
             ends = [_index_fields(next(of_chunks)) for _ in chunks]
             columns = [part for chunk, end in zip(chunks, ends, strict=True) for part in (chunk.head, end)]
-            groups.append(raw_struct({**fields, _COLUMNS: (LIST, list_of_structs(len(chunks)) + b"".join(columns))}))
+            groups.append(raw_struct({**fields, _COLUMNS: (LIST, list_start(STRUCT, len(chunks)) + b"".join(columns))}))
         meta = dict(self._first)
         meta[_NUM_ROWS] = (I64, _value(I64, self._rows))
-        meta[_ROW_GROUPS] = (LIST, list_of_structs(len(groups)) + b"".join(groups))
+        meta[_ROW_GROUPS] = (LIST, list_start(STRUCT, len(groups)) + b"".join(groups))
         if self.metadata:
             pairs = [{1: (BINARY, key), 2: (BINARY, value)} for key, value in self.metadata.items()]
             meta[_KEY_VALUES] = (LIST, _value(LIST, (STRUCT, pairs)))

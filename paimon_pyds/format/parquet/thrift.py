@@ -19,12 +19,10 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from paimon_pyds.base.checksums import checksum
-from paimon_pyds.base.varints import unzigzag, write_varint
-from paimon_pyds.base.varints import varint as varint_bytes
+from paimon_pyds.base.varints import cached_varint, unzigzag, write_varint
 from paimon_pyds.errors import CorruptFileError
 
 BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -268,9 +266,9 @@ def raw_struct(fields: Mapping[int, tuple[int, bytes]]) -> bytes:
     return bytes(out)
 
 
-def list_of_structs(size: int) -> bytes:
-    """The head of a list of as many structs."""
-    return bytes([size << 4 | STRUCT]) if size < 15 else bytes([0xF0 | STRUCT]) + varint_bytes(size)
+def list_start(element: int, size: int) -> bytes:
+    """What `list_head` reads: the head of a list of ``size`` elements of this type."""
+    return bytes([size << 4 | element]) if size < 15 else bytes([0xF0 | element]) + cached_varint(size)
 
 
 def _write_head(out: bytearray, field_id: int, last: int, wire: int) -> None:
@@ -295,21 +293,12 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
 
 
 def _write_list(out: bytearray, element: int, values: Sequence[Any]) -> None:
-    if len(values) < 15:
-        out.append(len(values) << 4 | element)
-    else:
-        out.append(0xF0 | element)
-        write_varint(out, len(values))
+    out += list_start(element, len(values))
     if element == BINARY:
-        out += b"".join([part for value in values for part in (_length(len(value)), value)])
+        out += b"".join([part for value in values for part in (cached_varint(len(value)), value)])
         return
     for item in values:
         _write_value(out, element, item)
-
-
-@lru_cache(maxsize=256)
-def _length(size: int) -> bytes:
-    return varint_bytes(size)
 
 
 def _write_value(out: bytearray, wire: int, value: Any) -> None:

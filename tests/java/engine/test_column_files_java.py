@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -38,6 +39,19 @@ def test_java_reads_updates_of_columns_and_what_a_compaction_made_of_them(tmp_pa
     assert [sorted(reply.lines) for reply in replies] == [sorted(rows) for rows in ours]
 
 
+def _check_reads(oracle: Oracle, warehouse: Path, table: pp.Table, filters: dict[str, tuple[str, Any]]) -> None:
+    """Java reads the same rows, all of them and by each filter: a column and the value that it equals."""
+    with oracle.batch() as batch:
+        whole = batch.read(warehouse, "db.t")
+        found = {
+            text: batch.read(warehouse, "db.t", filter={"op": "eq", "field": name, "literals": [value]})
+            for text, (name, value) in filters.items()
+        }
+    assert sorted(whole.lines) == sorted(lines(table.to_arrow()))
+    for text, reply in found.items():
+        assert sorted(reply.lines) == sorted(lines(table.scan(text).to_arrow())), text
+
+
 def test_java_reads_column_files_with_copied_pages(tmp_path: Path, oracle: Oracle) -> None:
     rows = [{"id": i, "v": f"v{i % 9}", "n": float(i), "d": Decimal(i % 5), "t": f"t{i}"} for i in range(3_000)]
     table = pp.Table.create(
@@ -55,15 +69,7 @@ def test_java_reads_column_files_with_copied_pages(tmp_path: Path, oracle: Oracl
         "v = 'new'": ("v", "new"), "v = 'v3'": ("v", "v3"), "n = -1": ("n", -1.0), "t = 'T750'": ("t", "T750"),
         "id = 760": ("id", 760),
     }  # fmt: skip
-    with oracle.batch() as batch:
-        whole = batch.read(tmp_path, "db.t")
-        found = {
-            text: batch.read(tmp_path, "db.t", filter={"op": "eq", "field": name, "literals": [value]})
-            for text, (name, value) in filters.items()
-        }
-    assert sorted(whole.lines) == sorted(lines(table.to_arrow()))
-    for text, reply in found.items():
-        assert sorted(reply.lines) == sorted(lines(table.scan(text).to_arrow())), text
+    _check_reads(oracle, tmp_path, table, filters)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
@@ -87,15 +93,7 @@ def test_java_reads_column_files_of_scattered_changes(codec: str, tmp_path: Path
         "k = 'new 2'": ("k", "new 2"), "k = 'k3'": ("k", "k3"), "n = -1": ("n", -1.0), "c = 30000": ("c", 30_000),
         "id = 89": ("id", 89),
     }  # fmt: skip
-    with oracle.batch() as batch:
-        whole = batch.read(tmp_path, "db.t")
-        found = {
-            text: batch.read(tmp_path, "db.t", filter={"op": "eq", "field": name, "literals": [value]})
-            for text, (name, value) in filters.items()
-        }
-    assert sorted(whole.lines) == sorted(lines(table.to_arrow()))
-    for text, reply in found.items():
-        assert sorted(reply.lines) == sorted(lines(table.scan(text).to_arrow())), text
+    _check_reads(oracle, tmp_path, table, filters)
     assert not table.maintenance.verify(deep=True).findings
 
 

@@ -274,10 +274,10 @@ def test_ranges_beside_values_of_each_type(form: str, tmp_path: Path) -> None:
         parts.append(form.format(n=n, d=first, e=first + dt.timedelta(n % 4), f=n % 2 == 0))
     every = table.scan().to_arrow().combine_chunks().to_batches()[0]
     fields = from_arrow_schema(table.arrow_schema)
-    kept = np.zeros(every.num_rows, np.bool_)
+    matching = np.zeros(every.num_rows, np.bool_)
     for part in parts:
-        kept |= np.asarray(matches(bind_filter(part, fields), every))
-    expected = every.column("id").to_numpy()[kept].tolist()
+        matching |= np.asarray(matches(bind_filter(part, fields), every))
+    expected = every.column("id").to_numpy()[matching].tolist()
     found = table.scan(" OR ".join(parts))
     assert 0 < len(expected) < 1000
     assert sorted(found.to_arrow().column("id").to_pylist()) == sorted(expected)
