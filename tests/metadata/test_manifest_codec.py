@@ -25,7 +25,7 @@ from paimon_pyds.format.avro import batch_decode
 from paimon_pyds.format.avro import container as container_module
 from paimon_pyds.format.avro.container import BLOCK_BYTES, Container, decode_records, read_container, write_container
 from paimon_pyds.format.avro.schema import Record, parse_schema
-from paimon_pyds.metadata import manifest_codec
+from paimon_pyds.metadata import manifest_codec, manifest_records
 from paimon_pyds.metadata.manifest import (
     ENTRY,
     ENTRY_PATHS,
@@ -136,10 +136,10 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def decode(data: bytes, *, at_once: bool = True) -> pa.RecordBatch:
         walks: list[Any] = []
-        original = manifest_codec._walk_manifest
+        original = manifest_records.walk_manifest
         with monkeypatch.context() as patch:
             patch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", 0)
-            patch.setattr(manifest_codec, "_walk_manifest", lambda *args: walks.append(original(*args)) or walks[-1])
+            patch.setattr(manifest_records, "walk_manifest", lambda *args: walks.append(original(*args)) or walks[-1])
             first = decode_manifest(data, "m")
             some = [decode_manifest(data, "m", keep=keep) for keep in (_third, _by_schema, _by_schema_of_third)]
             del walks[1:]
@@ -592,7 +592,7 @@ def test_manifests_that_are_read_one_by_one_are_read_in_parts(monkeypatch: pytes
     monkeypatch.setattr(manifest_codec, "RECORDS_AT_ONCE", 10)
     assert decode_manifest(encode_manifest(entries, "zstd"), "m").equals(entries)
     asked: list[int] = []
-    monkeypatch.setattr(manifest_codec, "_walk_manifest", lambda *_: None)
+    monkeypatch.setattr(manifest_records, "walk_manifest", lambda *_: None)
     monkeypatch.setattr(manifest_codec, "decode_records", lambda c: (asked.append(1) or r for r in decode_records(c)))
     with pytest.raises((CorruptFileError, UnsupportedError)):
         decode_manifest(write_container(ENTRY, "zstandard", [(1 << 20, bytes(8 << 20))]), "m")

@@ -1,7 +1,7 @@
 """Many Avro records at once: each record has a cursor, and one numpy step decodes one field at all cursors.
 
 A reader that goes through records one after another pays Python's price for each field of each record. Here the price
-is paid once per field. It needs to know where the records start, which Avro does not say; `metadata.manifest_codec`
+is paid once per field. It needs to know where the records start, which Avro does not say; `metadata.manifest_records`
 guesses the places and proves the guess (each record must end where the next one starts). A cursor that meets bytes that
 can't be a record *fails*: it goes past the end of the data and stays there. Nothing raises, nothing is read out of
 bounds, and what was captured at a failed cursor is garbage, to be thrown away by the caller.

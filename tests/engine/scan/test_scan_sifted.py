@@ -20,7 +20,7 @@ import paimon_pyds as pp
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.avro import batch_decode
-from paimon_pyds.metadata import manifest_codec, manifest_reader
+from paimon_pyds.metadata import manifest_codec, manifest_reader, manifest_records
 from paimon_pyds.metadata import sifted_files as sifted
 from paimon_pyds.metadata.manifest import live_entries
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -166,7 +166,7 @@ def test_columns_of_other_files_are_not_made(table: pp.Table) -> None:
     base = ManifestReader(store).manifests(store.latest_snapshot())
     without = [m for m in base if not m.num_deleted_files and m.num_added_files > 48]
     assert without
-    with mock.patch.object(manifest_codec, "to_arrow", to_arrow):
+    with mock.patch.object(manifest_records, "to_arrow", to_arrow):
         found = sifted_files(
             ManifestReader(store), without, ("file_name", "bucket"), lambda e: e.column("row_count").to_numpy() < 0
         )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.format.avro.container import read_container
-from paimon_pyds.metadata import manifest_codec
+from paimon_pyds.metadata import manifest_codec, manifest_records
 from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, INDEX_ENTRY, MANIFEST_FILE
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest, entries_to_batch
 from paimon_pyds.metadata.record_codec import (
@@ -78,7 +78,7 @@ def java_schemas(paths: list[Path]) -> set[str]:
 def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
     monkeypatch.setattr(manifest_codec, "ONE_BY_ONE_RECORDS", one_by_one)
     used = 0
-    original = manifest_codec._walk_manifest
+    original = manifest_records.walk_manifest
 
     def spy(*args: Any) -> Any:
         nonlocal used
@@ -86,7 +86,7 @@ def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
         used += walk is not None
         return walk
 
-    monkeypatch.setattr(manifest_codec, "_walk_manifest", spy)
+    monkeypatch.setattr(manifest_records, "walk_manifest", spy)
     paths = manifests()
     assert len(paths) > (300 if has_shared() else 20)
     for path in paths:
