@@ -66,9 +66,11 @@ def test_a_first_read_of_joined_files_imports_no_compute(tmp_path: Path) -> None
 
 _UNUSED = {
     "base.absent_fields", "base.frames", "base.options.describe", "base.options.iceberg", "base.python_values",
-    "base.row.encode", "base.sort", "engine.read.merged_files", "format.avro.batch_decode", "format.avro.encode", "format.blob.references",
+    "base.row.encode", "base.sort", "engine.read.merged_files", "format.avro.batch_decode", "format.avro.encode",
+    "format.blob.references",
     "format.parquet.index_runs", "format.parquet.sorted_column", "format.shared_maps",
     "index", "keys.merge.files_to_merge", "keys.merge.key_set", "keys.merge.merger", "metadata.column_files",
+    "metadata.manifest_records",
     "sql.expression.functions", "sql.predicate.among", "sql.predicate.compare", "sql.predicate.disjunction",
     "sql.predicate.like", "sql.predicate.literal_bounds", "sql.text.casts", "sql.text.intervals",
     "storage.object_store",
