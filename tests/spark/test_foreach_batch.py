@@ -80,6 +80,7 @@ def _given(spark: Any, function: Callable[..., None], *batches: tuple[int, list[
         pickle.loads(pickle.dumps(function))(spark.createDataFrame(rows, COLUMNS), number)
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_rows_are_appended_once(query: Query, path: str) -> None:
     function = foreach_batch(path, name="loads")
@@ -170,6 +171,7 @@ def test_a_table_of_a_catalog(spark: Any, tmp_path: Path) -> None:
     assert _names(table) == [("w", 0), ("m", 0), ("m", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.classic
 def test_the_default_name_is_the_id_of_the_query(query: Query, path: str) -> None:
     query.add((1, "a", "+I"))
@@ -195,6 +197,7 @@ def test_micro_batches_that_come_again(spark: Any, path: str) -> None:
         foreach_batch(path)(frame, 0)  # no query runs this
 
 
+@pytest.mark.slow
 @pytest.mark.connect
 def test_connect_needs_a_name(query: Query, path: str) -> None:
     query.add((1, "a", "+I"))
@@ -202,6 +205,7 @@ def test_connect_needs_a_name(query: Query, path: str) -> None:
         query.run(foreach_batch(path), "id", "v")
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_a_named_write_is_made_once(frames: Any, path: str) -> None:
     for number, ids in ((1, "1"), (1, "1"), (2, "2"), (1, "1")):

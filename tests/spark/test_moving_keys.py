@@ -47,6 +47,7 @@ def random_rows(random, engine, count):
     return fitting(rows, engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "key"), sampled(itertools.product(ENGINES, [("id",), ("id", "q")]), 1))
 def test_a_table_is_its_model_after_each_job(frames, path, name, key):
     random, engine = Random(name), ENGINES[name]

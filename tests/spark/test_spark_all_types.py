@@ -54,6 +54,7 @@ def test_other_file_formats(frames, path, file_format):
 PARTITION_TYPES = ("yes", "tiny", "small", "int", "big", "dec", "text", "day", "at", "utc")
 
 
+@pytest.mark.slow
 def test_partitions_of_every_type(frames, path):
     columns = {name: COLUMNS[name] for name in PARTITION_TYPES}
     columns["text"] = ("STRING", ["'äß€'", "'a b/c=d%'"])

@@ -30,6 +30,7 @@ def plain(rows: list[Any]) -> list[Row]:
     return sorted(values, key=lambda each: each[0])
 
 
+@pytest.mark.slow
 def test_columns_in_files_of_their_own(spark: Any, frames: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     table = pp.Table.create(path, COLUMNS, options=OPTIONS)

@@ -22,6 +22,7 @@ from support.progress import Seen
 pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 
+@pytest.mark.slow
 def test_groups_are_rewritten_by_the_workers(spark: Any, tmp_path: Path) -> None:
     options = {**VECTORS, "file-index.bitmap.columns": "color", "file-index.in-manifest-threshold": "1b"}
     table = make(tmp_path / "t", 6, options, partition_by=["day"])

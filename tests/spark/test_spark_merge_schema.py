@@ -25,6 +25,7 @@ def _types(path: Path) -> dict[str, str]:
     return {field.name: str(field.type) for field in pp.Table.open(path).schema.fields}
 
 
+@pytest.mark.slow
 def test_every_write_brings_columns(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "t"
 

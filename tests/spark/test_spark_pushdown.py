@@ -17,6 +17,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 from paimon_pyds import register
 from paimon_pyds.spark import compat
+from support.effort import FEW, sampled
 
 pytestmark = pytest.mark.spark
 
@@ -94,7 +95,7 @@ CASES = {
     subquery_of_a_view: ([4], [2, 4, 5, 6]),
     unfiltered_and_filtered_at_once: ([6, 1], [1, 1]),
 }
-by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+by_case = pytest.mark.parametrize("case", sampled(CASES, 2) if FEW else CASES, ids=lambda case: case.__name__)
 only_with_pushdown = pytest.mark.skipif(not compat.SUPPORTS_PUSHDOWN, reason="this Spark pushes no filters")
 
 

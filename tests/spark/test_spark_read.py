@@ -27,6 +27,7 @@ def test_the_second_name(spark, six):
     assert spark.read.format("paimon_pyds").load(six.path).count() == 6
 
 
+@pytest.mark.slow
 def test_the_table_by_warehouse_and_name(spark, six):
     warehouse = str(Path(six.path).parents[1])
     assert spark.read.format("paimon").options(warehouse=warehouse, table="db.t").load().count() == 6
@@ -153,6 +154,7 @@ def test_each_query_reads_the_newest_snapshot_unless_one_is_named(spark, frames,
     assert frames.ids("SELECT id FROM newest UNION ALL SELECT id + 10 FROM newest") == [7, 17]
 
 
+@pytest.mark.slow
 def test_what_is_cached_stays_until_it_is_not(frames, six):
     frame = frames.load(six.path).cache()
     assert frame.count() == 6
@@ -175,6 +177,7 @@ def test_the_columns_are_those_of_the_load(frames, six):
         other.collect()
 
 
+@pytest.mark.slow
 def test_an_empty_table_that_gets_rows(frames, path):
     table = pp.Table.create(path, pa.schema([("a", pa.int32())]))
     frame = frames.load(path)
@@ -184,6 +187,7 @@ def test_an_empty_table_that_gets_rows(frames, path):
     assert frame.count() == 1
 
 
+@pytest.mark.slow
 def test_time_travel(frames, six):
     assert frames.load(six.path, scan__snapshot_id=1).count() == 4
     assert frames.load(six.path, scan__version="2").count() == 6

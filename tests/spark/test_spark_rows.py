@@ -110,6 +110,7 @@ def test_delete_takes_keys_of_a_dataframe_or_of_any_frame(spark: Any, table: pp.
         delete(spark, table.path)
 
 
+@pytest.mark.slow
 def test_rows_are_deleted_by_where_they_lie(frames: Any, table: pp.Table) -> None:
     there = frames.load(table.path, filter="id IN (1, 4, 7)", metadata_columns=PLACE)
     frames.save(there, table.path, operation="delete")
@@ -139,6 +140,7 @@ def _doubled(there: Any) -> Any:
     return there.selectExpr("id", "concat(color, '!') AS color", "price * 2 AS price", "p", *PLACE.split(","))
 
 
+@pytest.mark.slow
 def test_rows_are_deleted_by_keys(frames: Any, table: pp.Table) -> None:
     frames.save("SELECT * FROM VALUES (1L), (1L), (7L), (99L), (CAST(NULL AS BIGINT)) AS k(ID)", table.path,
                 operation="delete")  # fmt: skip

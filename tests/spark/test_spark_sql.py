@@ -94,6 +94,7 @@ def test_a_view_of_a_table_that_several_tasks_read(spark, frames, path):
     assert frames.rows(found) == [(size, -2) if compat.plans_once() else (1, 7)]
 
 
+@pytest.mark.slow
 def test_insert_overwrite(frames, six, view):
     frames.spark.sql(f"INSERT OVERWRITE {view} SELECT 1, 'only', NULL")
     assert frames.rows(frames.load(six.path)) == [(1, "only", None)]
@@ -126,6 +127,7 @@ def test_a_view_that_filters_is_read_only(spark, six, name):
         spark.sql("INSERT INTO some VALUES (1, 'a', 1.0)").collect()
 
 
+@pytest.mark.slow
 def test_insert_into_a_new_table_through_a_view_with_columns(spark, frames, path):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW fresh (a INT, b STRING) USING paimon OPTIONS (path '{path}')")
     spark.sql("INSERT INTO fresh VALUES (1, 'x')")

@@ -68,6 +68,7 @@ def test_a_view_of_many_small_files_is_one_task_and_always_new(spark, frames, pa
     assert frames.rows(count) == [(1, 7, 7)]
 
 
+@pytest.mark.slow
 def test_a_change_of_the_session_is_not_passed_over(spark, frames, table, view):
     """Several tasks can't agree on another snapshot than the planned one: the query fails, and says what to do."""
     name = view(table.path, SEVERAL_TASKS)
@@ -143,6 +144,7 @@ def test_a_cached_frame_is_of_one_snapshot(spark, frames, table):
         cached.unpersist()
 
 
+@pytest.mark.slow
 def test_time_travel_stays_where_it_is(spark, frames, table, view):
     name = view(table.path, SEVERAL_TASKS, f"`scan.snapshot-id` '{FILES}'")
     paimon.delete(spark, table.path, "id = 0")

@@ -68,6 +68,7 @@ def table(path: str) -> pp.Table:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
 def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_path: Path) -> None:
     query = Query(spark, table.path, tmp_path, filter="id <> 3", consumer_id="job")

@@ -40,6 +40,7 @@ def tokyo(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.set(ZONE, before)
 
 
+@pytest.mark.slow
 def test_functions_take_the_zone_of_the_session(tokyo: SparkSession, table: pp.Table) -> None:
     assert paimon.update(tokyo, table.path, {"id": "10"}, f"ts < '{IN_TOKYO}'").rows_updated == 1
     changes = pa.table({"id": [2]})

@@ -81,6 +81,7 @@ def pushing(spark):
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:pushdown is on")
 def test_conditions_of_spark_are_about_the_chosen_rows(frames, orders):
     with pushing(frames.spark):

@@ -325,6 +325,7 @@ def test_overwrite_of_named_partitions(frames, days):
     assert frames.ids(frames.load(days)) == [2, 5, 101]
 
 
+@pytest.mark.slow
 def test_dynamic_overwrite(frames, days):
     frames.save("SELECT 100L AS id, '1' AS day, 1 AS hour", days, "overwrite", dynamic_partition_overwrite="true")
     assert frames.ids(frames.load(days)) == [0, 2, 3, 4, 5, 100]
@@ -378,6 +379,7 @@ def test_write_in_python(frames, path):
         write(df, path, partition_by=["a"], options={"partition-by": "a"})
 
 
+@pytest.mark.slow
 def test_fixed_buckets(frames, path):
     frames.save("SELECT int(id) AS id FROM range(100)", path, bucket=4, bucket_key="id")
     table = pp.Table.open(path)

@@ -18,6 +18,7 @@ from support.dynamic_buckets import bucket_keys
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_rows_are_updated_and_deleted_by_key(frames, path):
     frames.save("SELECT id AS k, 'a' AS v FROM range(100)", path, **{"primary-key": "K", "bucket": "2"})
     changes = "SELECT id AS k, 'b' AS v, IF(id < 110, '-D', '+U') AS op FROM range(90, 120)"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
-from support.effort import LONG, SEED
+from support.effort import FEW, LONG, SEED, sampled
 from support.follower_world import KINDS, play
 from support.rest_catalog import TOKEN, rest_catalog
 from support.stream_engine import Crash, Engine, SparkFollowerWorld
@@ -187,7 +187,7 @@ def test_changes_of_a_key_before_and_after_a_compaction_are_in_one_partition(tmp
     assert [row["n"] for row in engine.rows()] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 1) if FEW else KINDS)
 def test_what_a_query_has_seen_is_the_table(tmp_path: Path, kind: str) -> None:
     for number in range(200 if LONG else 2):
         old = not HAS_LIMITS or number % 2 == 0

@@ -94,10 +94,9 @@ def _orphans(stream: Stream) -> int:
     return int(table.maintenance.remove_orphan_files(timedelta(0), dry_run=True).files.num_rows)
 
 
+@pytest.mark.slow
 @pytest.mark.over_connect
-@pytest.mark.parametrize(
-    "kind", ["append", pytest.param("key", marks=pytest.mark.slow), pytest.param("dynamic", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("kind", ["append", "key", "dynamic"])
 def test_micro_batches_are_commits_of_the_query(stream: Stream, kind: str) -> None:
     options = {
         "append": {"partition_by": "p"},
@@ -117,6 +116,7 @@ def test_micro_batches_are_commits_of_the_query(stream: Stream, kind: str) -> No
     assert not _orphans(stream)
 
 
+@pytest.mark.slow
 def test_a_micro_batch_that_spark_repeats_is_in_the_table_once(stream: Stream) -> None:
     """The recipe by which Paimon's own connector doubles rows."""
     for ids in ((1, 2), (3,)):
