@@ -44,7 +44,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 
 _KEYS_AT_ONCE = 1 << 17
-_PLACE = "place"
+_PLACE = "__paimon_place"
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 19, 32 << 20
 """Rows whose keys are looked for together."""
 

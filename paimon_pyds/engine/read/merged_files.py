@@ -27,7 +27,7 @@ from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, metadata_column, re
 from paimon_pyds.engine.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.engine.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.keys.merge.changed_rows import changed_rows, updated_rows
+from paimon_pyds.keys.merge.changed_rows import OLDER, changed_rows, updated_rows
 from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.filter import MergeFilter
 from paimon_pyds.keys.merge.key_set import KeySet
@@ -43,7 +43,6 @@ from paimon_pyds.keys.merge.key_values import (
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.keys.merge.windows import MOST_RUNS, SortedBatches, windows, windows_in_rounds
-from paimon_pyds.metadata.manifest import OLDER
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import Merging, PlannedFile, ReadSpec, result_schema

@@ -21,7 +21,7 @@ from paimon_pyds.keys.merge.windows import is_sorted_run
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, sections
 from paimon_pyds.sql.predicate.tree import Const
 
-SECTION = "_SECTION"
+SECTION = "__paimon_section"
 """The column that has the number of the section of a row."""
 _MOST_DECODED = 64 << 20
 """Decoded bytes of one section: longer rows are merged in windows."""

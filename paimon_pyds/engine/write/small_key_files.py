@@ -30,7 +30,7 @@ from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.partition import PartitionBucket
 
-_BUCKET = "_BUCKET"
+_BUCKET = "__paimon_bucket"
 """The column of a merge that has the number of a row's bucket; files don't have it."""
 
 

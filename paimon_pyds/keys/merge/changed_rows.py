@@ -23,9 +23,10 @@ from paimon_pyds.keys.merge.key_values import (
     without_deletes,
 )
 from paimon_pyds.keys.merge.order_codes import sorted_rows
-from paimon_pyds.metadata.manifest import OLDER
 from paimon_pyds.metadata.schema import TableSchema
 
+OLDER = "__paimon_older"
+"""The column that says which rows are of the older state."""
 _OF_SETS = frozenset({"collect", "nested_update", "nested_partial_update"})
 """Aggregate functions that keep a set, and give its elements in any order."""
 

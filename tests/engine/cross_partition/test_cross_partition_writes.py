@@ -136,6 +136,28 @@ def test_tasks_that_put_a_key_into_two_places_are_found_out(tmp_path: Path, form
         check_places(places, [written(0, ("+I", 9, 2)), written(1, ("+I", 8, 2), ("+I", 9, 2))])
 
 
+def test_they_are_found_out_too_where_the_key_is_a_column_named_place(tmp_path: Path) -> None:
+    columns = {"place": "INT NOT NULL", "p": "INT NOT NULL"}
+    table = pp.Table.create(
+        tmp_path / "t", columns, primary_key=["place"], partition_by=["p"], options={"bucket": "-1"}
+    )
+
+    def written(task: int, place: int) -> CommitMessage:
+        with TableWriter(table.write_context(), task, bucket="b") as writer:
+            writer.write(
+                pa.table(
+                    {"place": [place], "p": [task], "b": [0]},
+                    pa.schema({"place": pa.int32(), "p": pa.int32(), "b": pa.int32()}),
+                )
+            )
+            return writer.prepare_commit()
+
+    places = KeyPlaces.of(table._store, table.write_context(), None)
+    check_places(places, [written(0, 1), written(1, 2)])
+    with pytest.raises(CommitError, match="a key was put into two buckets"):
+        check_places(places, [written(0, 1), written(1, 1)])
+
+
 # ------------------------------------------------------------------------------------------------------------- buckets
 
 
