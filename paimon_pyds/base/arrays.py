@@ -32,6 +32,8 @@ _LARGEST_COUNTED_BYTES = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
 _LEAST_BLOCK = 1 << 19
 """Bytes of the block that is freed for that, at least."""
+_LARGE_CHUNK_ROWS = 1024
+"""Rows from which a function of Arrow takes longer for a chunk than it takes to be called for it, about."""
 
 
 _NAMES = """
@@ -276,6 +278,12 @@ def decoded(values: pa.DictionaryArray) -> pa.Array:
     if plain is not None:
         values = pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(plain))
     return values.dictionary_decode()
+
+
+def in_large_chunks(table: pa.Table) -> pa.Table:
+    """A table of small chunks in one piece: functions of Arrow take some time for each chunk. Others as they are."""
+    chunks = table.column(0).num_chunks if table.num_columns else 0
+    return table.combine_chunks() if chunks > 1 and table.num_rows < chunks * _LARGE_CHUNK_ROWS else table
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

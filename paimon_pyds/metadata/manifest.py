@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import is_true, one_array, pc, scalar
+from paimon_pyds.base.arrays import in_large_chunks, is_true, one_array, pc, scalar
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.base.text import one_line, size_text
@@ -321,7 +321,7 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     tables = [b if isinstance(b, pa.Table) else pa.Table.from_batches([b]) for b in batches if b.num_rows]
     if not tables:
         return pa.Table.from_batches([], batches[0].schema if batches else ENTRY_SCHEMA)
-    entries = pa.concat_tables(tables)
+    entries = in_large_chunks(pa.concat_tables(tables))
     deleted = pc.equal(entries.column("kind"), scalar(FileKind.DELETE, pa.int8()))
     if not is_true(deleted).any():
         return entries
@@ -339,14 +339,12 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
 
 def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
     """What identifies the file of each entry (`IDENTITY_COLUMNS`), as bytes that are equal exactly for equal files."""
-    from paimon_pyds.format.avro.encode import encode_field, join
+    from paimon_pyds.format.avro.encode import encode_columns
 
     if not entries.num_rows:
         return pa.nulls(0, pa.binary())
-    pieces: list[pa.Array] = []
-    for name, type_ in zip(IDENTITY_COLUMNS, _identity_types(), strict=True):
-        pieces.extend(encode_field(type_, one_array(entries.column(name))))
-    return join(pieces)
+    columns = [one_array(entries.column(name)) for name in IDENTITY_COLUMNS]
+    return encode_columns(list(zip(_identity_types(), columns, strict=True)))
 
 
 @functools.cache

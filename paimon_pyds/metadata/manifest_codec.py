@@ -322,7 +322,7 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
     ``manifest.compression``.
     Raises OptionError: an unknown compression; UnsupportedError: unknown members that can't be written again.
     """
-    from paimon_pyds.format.avro.encode import blocks_of, join
+    from paimon_pyds.format.avro.encode import blocks_of, encode_columns
 
     codec = codec_name(compression)
     batches = entries.combine_chunks().to_batches() if isinstance(entries, pa.Table) else [entries]
@@ -333,32 +333,33 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
         block
         for batch, (_, values) in zip(batches, unknown, strict=True)
         if batch.num_rows
-        for block in blocks_of(join(_entry_pieces(batch, node, values)))
+        for block in blocks_of(encode_columns(_fields_of(batch, node, values)))
     ]
     return write_container(schema, codec, blocks)
 
 
-def _entry_pieces(
+def _fields_of(
     entries: pa.RecordBatch, schema: Record, unknown: Mapping[str, Sequence[bytes | None]]
-) -> list[pa.Array]:  # fmt: skip
-    from paimon_pyds.format.avro.encode import encode_field
-
+) -> list[tuple[Node, pa.Array]]:  # fmt: skip
+    """The fields of records, in order, with their values."""
     columns = {place: entries.column(name) for name, place in ENTRY_PATHS.items()}
     columns["_VERSION"] = from_numpy(np.full(entries.num_rows, MANIFEST_VERSION, np.int64))
-    pieces: list[pa.Array] = []
+    fields: list[tuple[Node, pa.Array]] = []
 
     def add(record: Record, prefix: str) -> None:
         for name, node in record.fields:
+            place = prefix + name
             if isinstance(node, Record):
-                add(node, f"{prefix}{name}.")
+                add(node, f"{place}.")
             elif isinstance(node, Unread):
-                values = unknown.get(prefix + name, [None] * entries.num_rows)
-                pieces.append(array([node.null if v is None else v for v in values], pa.binary()))
+                values = unknown.get(place)
+                column = pa.nulls(entries.num_rows, pa.binary()) if values is None else array(values, pa.binary())
+                fields.append((node, column))
             else:
-                pieces.extend(encode_field(node, columns[prefix + name]))
+                fields.append((node, columns[place]))
 
     add(schema, "")
-    return pieces
+    return fields
 
 
 def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:

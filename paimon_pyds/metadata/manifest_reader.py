@@ -21,6 +21,7 @@ from paimon_pyds.base.arrays import (
     Flags,
     array,
     from_numpy,
+    in_large_chunks,
     is_true,
     one_array,
     one_batch,
@@ -129,7 +130,7 @@ class ManifestReader:
         batches = self._batches(manifests, names)
         if current.get() is not None:
             batches = counted(batches, manifests=len(manifests))
-        entries = pa.Table.from_batches([b for b in batches if b.num_rows], schema)
+        entries = in_large_chunks(pa.Table.from_batches([b for b in batches if b.num_rows], schema))
         if self._wanted is not None:
             entries = pc.filter(entries, from_numpy(self._wanted.mask(entries)))
         return entries if read == returned else entries.select(entry_schema(returned).names)

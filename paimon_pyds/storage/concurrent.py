@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sized
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_pyds.storage import FileIO, requests_at_once
@@ -33,7 +33,7 @@ def concurrent_map(call: Callable[[_T], _R], items: Iterable[_T], threads: int) 
     ``call``: on any thread; with one thread or one item, on the caller's. ``items``: taken on the caller's thread.
     ``threads``: calls at a time, at most.
     """
-    if isinstance(items, (list, tuple)):
+    if isinstance(items, Sized):
         threads = min(threads, len(items))
     if threads < 2:
         yield from map(call, items)

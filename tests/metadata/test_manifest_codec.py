@@ -165,6 +165,9 @@ def test_any_entries_round_trip(entries: list[ManifestEntry], sync_interval: int
     schema = fastavro.parse_schema(plain_schema())
     stream = io.BytesIO(b"".join(read_container(ours).blocks))
     assert [fastavro.schemaless_reader(stream, schema, None) for _ in rows] == rows
+    times = 1 + 100 // len(entries)  # more than 100 are encoded all at once, these one by one
+    many = encode_manifest(pa.Table.from_batches([batch] * times), "zstd")
+    assert b"".join(read_container(many).blocks) == b"".join(read_container(ours).blocks) * times
     for data in (ours, fast_write(plain_schema(), rows, sync_interval)):
         with pytest.MonkeyPatch.context() as patch:
             for limit in (0, 10**9):

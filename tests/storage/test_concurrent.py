@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from itertools import count, islice
 
 import pytest
@@ -21,8 +22,8 @@ def test_calls_run_side_by_side_and_results_come_in_order() -> None:
     assert list(concurrent_map(call, range(12), 4)) == list(range(12))
 
 
-@pytest.mark.parametrize(("items", "threads"), [([1], 8), ([1, 2], 1), ([], 8)])
-def test_few_calls_run_on_the_caller(items: list[int], threads: int) -> None:
+@pytest.mark.parametrize(("items", "threads"), [([1], 8), ([1, 2], 1), ([], 8), (range(1), 8)])
+def test_few_calls_run_on_the_caller(items: Sequence[int], threads: int) -> None:
     found = list(concurrent_map(lambda _: threading.current_thread(), items, threads))
     assert found == [threading.current_thread()] * len(items)
 

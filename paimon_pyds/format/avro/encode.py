@@ -1,7 +1,7 @@
 """Arrow columns → Avro records, all records at once.
 
 Each field of an Avro schema becomes one or more binary columns (a length, a marker, the bytes), and one call of Arrow
-joins them record by record.
+joins them record by record. Few records are encoded one by one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,41 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, array, from_numpy, pc, scalar, to_numpy
 from paimon_pyds.base.varints import varint_values
 from paimon_pyds.format.avro.container import BLOCK_BYTES
-from paimon_pyds.format.avro.schema import Array, Node, Primitive, optional
+from paimon_pyds.format.avro.schema import Array, Node, Primitive, Unread, optional, writer_of
+
+_FEW_ROWS = 64
+_FEW_BYTES = 64 << 10
+"""Rows that are encoded one by one, at most, and their bytes in memory: the array functions, some for each field, take
+longer then. A long list makes a row large."""
+
+
+def encode_columns(fields: Sequence[tuple[Node, pa.Array]]) -> pa.Array:
+    """The bytes of each row: its fields, one behind the other.
+
+    ``fields``: one or more, of the types that `encode_field` takes, and columns of the same length.
+    """
+    if len(fields[0][1]) <= _FEW_ROWS and sum(column.nbytes for _, column in fields) <= _FEW_BYTES:
+        return array(_one_by_one(fields), pa.binary())
+    return join([piece for node, column in fields for piece in encode_field(node, column)])
+
+
+def _one_by_one(fields: Sequence[tuple[Node, pa.Array]]) -> list[bytes]:
+    rows = [bytearray() for _ in range(len(fields[0][1]))]
+    for node, column in fields:
+        put = writer_of(node)
+        for row, value in zip(rows, column.to_pylist(), strict=True):
+            put(row, value)
+    return [bytes(row) for row in rows]
 
 
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
     """The pieces of one field: binary arrays without nulls, to be joined in this order.
 
-    ``node`` is an int, long, bytes or string, or an array of one of these, each nullable or not.
+    ``node`` is an int, long, bytes or string, or an array of one of these, each nullable or not, or what is unread,
+    whose bytes are in ``column``.
     """
+    if isinstance(node, Unread):
+        return [column if node.null is None else pc.fill_null(column, scalar(node.null, pa.binary()))]
     found = optional(node)
     if found is not None:
         member, null = found
