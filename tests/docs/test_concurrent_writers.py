@@ -219,7 +219,7 @@ def _meetings(first: str) -> Iterator[_Meeting]:
             )
 
 
-@pytest.mark.parametrize("first", OPERATIONS)
+@pytest.mark.parametrize("first", sampled(OPERATIONS, 8))
 def test_two_that_meet_are_as_one_after_the_other(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pauses, "after", lambda *_: 0.0)
     for meeting in _meetings(first):

@@ -18,7 +18,7 @@ import paimon_pyds as pp
 from paimon_pyds.base.retry import Pauses
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.errors import PaimonError
-from support.effort import LONG, SEED
+from support.effort import LONG, SEED, sampled
 from support.rest_catalog import TOKEN, Refusal, RestCatalogServer, rest_catalog
 
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string())])
@@ -106,7 +106,7 @@ def _prepare(catalog: pp.Catalog) -> None:
         table.append(pa.table({"id": [id_], "s": ["a"]}, SCHEMA))
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", sampled(CALLS, 10, "of a server"))
 def test_a_rest_catalog_with_a_wrong_answer(call: str, tmp_path: Path) -> None:
     chance = random.Random(f"{SEED} {call}")
     asked, runs = 1, 0
@@ -151,7 +151,7 @@ def _harm(database: Path, chance: random.Random) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", sampled(CALLS, 10, "of a database"))
 def test_a_database_whose_rows_change_between_two_statements(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,7 @@ def test_a_fault_anywhere(name: str, mode: str, open_in: Any) -> None:
     check_faults(name, mode, open_in)
 
 
-@pytest.mark.parametrize("mode", [BEFORE, HALF, AFTER, DOWN])
+@pytest.mark.parametrize("mode", sampled([BEFORE, HALF, AFTER, DOWN], 2))
 @pytest.mark.parametrize("metastore", ["hive"], indirect=True)  # Glue gives no table another name
 def test_a_fault_while_a_table_is_renamed(mode: str, open_in: Any) -> None:
     check_faults("rename", mode, open_in)
@@ -261,7 +261,7 @@ def named(catalog: pp.Catalog) -> tuple[list[str], list[str]]:
     return columns, sorted("/".join(one.values) for one in client.call("get_partitions", "shop", "t", -1))
 
 
-@pytest.mark.parametrize("what", AT_ONCE)
+@pytest.mark.parametrize("what", sampled(AT_ONCE, 6))
 def test_another_does_something_at_the_same_time(what: str, open_in: Any, metastore: dict[str, str]) -> None:
     """Without locks: in the end the metastore has the columns and partitions that the files have."""
     start, operation, other = AT_ONCE[what]

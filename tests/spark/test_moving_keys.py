@@ -227,6 +227,6 @@ def test_old_snapshots_expire_after_a_write(frames, path):
     engine = ENGINES["deduplicate"]
     options = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
     table = create(path, engine, ("id",), **options)
-    for number in range(3):
+    for number in range(2):
         write(frame_of(frames, random_rows(Random(number), engine, 5)), path, rowkind_column="op")
     assert len(table._store.snapshot_ids()) == 1

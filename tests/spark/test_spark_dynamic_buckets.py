@@ -16,7 +16,7 @@ from paimon_pyds.base.row import hash_rows
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.spark import write
 from support.dynamic_buckets import bucket_keys
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.oracle import requires_java_oracle
 from support.values import lines
 
@@ -112,7 +112,7 @@ def test_java_goes_on_where_spark_ended(frames, oracle, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_function", [False, True])
+@pytest.mark.parametrize("by_function", sampled([False, True], 1))
 def test_what_a_job_may_bring(frames, path, by_function):
     """Row kinds, a table that is made by the write, an overwrite, columns in another order and spelling."""
 
@@ -157,7 +157,7 @@ def test_the_last_row_of_a_key_in_a_task_wins(frames, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_function", [False, True])
+@pytest.mark.parametrize("by_function", sampled([False, True], 1))
 def test_two_jobs_at_once_both_land(frames, path, by_function):
     pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
     put = write if by_function else frames.save

@@ -54,7 +54,7 @@ def test_every_write_brings_columns(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sink", ["sink", "foreach_batch"])
+@pytest.mark.parametrize("sink", sampled(["sink", "foreach_batch"], 1))
 def test_streams_bring_columns(spark: Any, tmp_path: Path, sink: str) -> None:
     table = pp.Table.create(tmp_path / "t", "id INT", ["id"], options={"bucket": "1"})
     (tmp_path / "in").mkdir()
@@ -70,7 +70,7 @@ def test_streams_bring_columns(spark: Any, tmp_path: Path, sink: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keys"])
+@pytest.mark.parametrize("keyed", sampled([False, True], 1), ids="keyed={}".format)
 def test_random_columns_come_widen_and_go(spark: Any, tmp_path: Path, keyed: bool) -> None:
     path = ""
 

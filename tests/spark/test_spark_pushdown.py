@@ -154,7 +154,7 @@ def kept_by_spark(frames, six):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", sampled(WHERE, 8))
 def test_pushdown_gives_the_rows_of_spark(spark, frames, six, where, kept_by_spark):
     with pushing(spark):
         assert ids(frames.load(six.path, pushdown="on").where(where)) == kept_by_spark[where]

@@ -85,6 +85,7 @@ def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_
     assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.over_connect
 def test_once_makes_one_batch_of_all_that_is_there(spark: Any, table: pp.Table, tmp_path: Path) -> None:

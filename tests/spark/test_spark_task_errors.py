@@ -15,7 +15,7 @@ import paimon_pyds as pp
 import paimon_pyds.spark as paimon
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.spark.executor import _arrow
-from support.effort import LONG
+from support.effort import LONG, sampled
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +47,7 @@ def _damaged(path: Path, key: str | None, damage: str) -> tuple[pp.Table, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [None, "id"])
+@pytest.mark.parametrize("key", sampled([None, "id"], 1))
 def test_the_error_names_the_file(spark: Any, tmp_path: Path, key: str | None) -> None:
     """Each error ends a worker. In long runs each function meets each damage, else they take turns."""
     for number, (name, call) in enumerate(_FUNCTIONS.items()):

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark")
 
-from support.effort import LONG, SEED
+from support.effort import LONG, SEED, sampled
 from support.stream_driver import KINDS, STEPS, KilledStream
 
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.smoke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 2))
 def test_each_row_is_there_once_whichever_step_is_killed(tmp_path: Path, kind: str) -> None:
     stream = KilledStream(tmp_path, kind, SEED, has_limits=HAS_LIMITS)
     while stream.kills.total() < KILLS:

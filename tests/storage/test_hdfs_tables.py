@@ -56,7 +56,7 @@ def test_writers_side_by_side_lose_nothing(mini_hdfs: MiniHdfs, path: str, write
     assert not [entry.name for entry in io.list(f"{path}/snapshot") if entry.name.startswith(".")]
 
 
-@pytest.mark.parametrize("mode", [BEFORE, AFTER, HALF])
+@pytest.mark.parametrize("mode", sampled([BEFORE, AFTER, HALF], 2))
 def test_faults(mini_hdfs: MiniHdfs, path: str, mode: str) -> None:
     """A commit that fails leaves the table as it was, or is there; the same object goes on."""
     io, _ = open_file_io(path, mini_hdfs.settings)

@@ -366,7 +366,7 @@ def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
     sampled([
         ("parquet", {}), ("orc", {"deletion-vectors.enabled": "true"}), ("avro", {"changelog-producer": "input"}),
         ("row", {"data-file.thin-mode": "true"}),
-    ], 2),
+    ], 1),
 )  # fmt: skip
 def test_a_writer_that_another_was_faster_than_numbers_its_rows_anew(
     server: Server, root: str, tmp_path: Path, format_: str, more: dict[str, str]
@@ -463,7 +463,7 @@ def test_branches(server: Server, root: str) -> None:
     assert (table.count(), table.maintenance.verify(deep=True).ok) == (22, True)
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [43, pytest.param(1, marks=pytest.mark.long)])
 def test_a_branch_of_which_the_making_or_the_deletion_fails(server: Server, root: str, step: int) -> None:
     """At each request in turn: it is there, or is not, or can be deleted; a second call does it."""
     table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())

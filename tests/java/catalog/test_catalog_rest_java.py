@@ -17,7 +17,7 @@ from paimon_pyds.catalog import Catalog
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SecurityError, TableNotFoundError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.table import Table
-from support.effort import SEED
+from support.effort import SEED, sampled
 from support.java_rest_catalog import JavaRestCatalog, java_rest_catalog
 from support.messages import ids_of
 from support.oracle import Oracle, requires_java_oracle
@@ -271,7 +271,7 @@ def test_external_tables(catalog: Catalog, server: JavaRestCatalog, tmp_path: Pa
     assert ids_of(Table.open(tmp_path / "t")) == [1]
 
 
-@pytest.mark.parametrize("algorithm", ["default", "openapi"])
+@pytest.mark.parametrize("algorithm", sampled(["default", "openapi"], 1))
 def test_signatures_of_dlf(tmp_path: Path, server: JavaRestCatalog, algorithm: str) -> None:
     """Java's server computes each signature itself; names have all that is encoded."""
     key = ("canary-id", "canary-secret", "canary-session")

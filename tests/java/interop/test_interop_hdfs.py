@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from support.effort import sampled
 from support.oracle import Oracle, requires_java_oracle
 from support.servers import MiniHdfs
 
@@ -41,7 +42,7 @@ def _read(table: pp.Table) -> list[str]:
     return [f"{row['id']}\t{row['v']}" for row in table.scan().to_arrow().sort_by("id").to_pylist()]
 
 
-@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
+@pytest.mark.parametrize("keyed", sampled([False, True], 1), ids="keyed={}".format)
 def test_in_turn(java: Callable[..., list[str]], mini_hdfs: MiniHdfs, warehouse: str, keyed: bool) -> None:
     java("create", "shop.t", str(keyed).lower())
     java("write", "shop.t", 0, 3, 2)

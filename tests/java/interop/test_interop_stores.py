@@ -44,7 +44,7 @@ def _of_java(java: Java, options: Mapping[str, str], table: str) -> list[str]:
     return sorted(java(options, "read", table), key=lambda line: int(line.split("\t")[0]))
 
 
-@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
+@pytest.mark.parametrize("keyed", sampled([False, True], 1), ids="keyed={}".format)
 def test_java_and_rust_read_and_write_on_s3(java: Java, server: Server, keyed: bool) -> None:
     root = server.bucket()
     options = {**server.options(), "warehouse": f"{root}/wh"}

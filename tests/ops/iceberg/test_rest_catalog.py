@@ -22,7 +22,7 @@ from paimon_pyds.base.retry import Pauses
 from paimon_pyds.errors import OptionError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.ops.iceberg import rest_client
 from paimon_pyds.ops.iceberg.rest_client import IcebergCatalog
-from support.effort import LONG, SEED
+from support.effort import LONG, SEED, sampled
 from support.iceberg_reader import IcebergReader, IcebergRestServer, texts
 from support.iceberg_world import KINDS, made, shown, some_rows, step
 
@@ -94,7 +94,7 @@ def numbers(metadata: Mapping[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(4 if LONG else 1))
-@pytest.mark.parametrize("kind", [*KINDS, "append-first-column"])
+@pytest.mark.parametrize("kind", sampled([*KINDS, "append-first-column"], 3))
 def test_the_catalog_shows_each_state(
     kind: str, seed: int, tmp_path: Path, server: IcebergRestServer, iceberg: IcebergReader, database: str,
     recwarn: pytest.WarningsRecorder,
