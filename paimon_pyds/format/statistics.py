@@ -261,12 +261,14 @@ def _shortened(low: Any, high: Any, length: int) -> tuple[Any, Any]:
     return None if high is None else low[:length], high
 
 
-def measured(stats: ColumnStats, mode: str) -> ColumnStats:
-    """What a mode keeps of statistics that are exact. Raises OptionError: no mode."""
+def measured(stats: ColumnStats, mode: str, file_format: str) -> ColumnStats:
+    """What a mode keeps of statistics that are exact, of a file of some format. Raises OptionError: no mode."""
     name, length = _parse_mode(mode)
     if name == "none":
         return ColumnStats(stats.field, None, None, None)
-    low, high = (None, None) if name == "counts" else _shortened(stats.minimum, stats.maximum, length)
+    if name == "counts" or not _has_bounds(stats.field.type, TRAITS[file_format]):
+        return ColumnStats(stats.field, None, None, stats.null_count)
+    low, high = _shortened(stats.minimum, stats.maximum, length)
     return ColumnStats(stats.field, low, high, stats.null_count)
 
 

@@ -236,7 +236,7 @@ def _entry(name: str, file: SourceFile, fact: FileFacts, schema: TableSchema) ->
     for column, mode in zip(schema.fields, modes, strict=True):
         partitioned = column.name in schema.partition_keys
         low, high, nulls = (None,) * 3 if partitioned else fact.statistics.get(column.name, (None,) * 3)
-        known.append(measured(ColumnStats(column, low, high, nulls), mode))
+        known.append(measured(ColumnStats(column, low, high, nulls), mode, fact.format))
     stats, columns = encode_stats(known, dense=TableOptions(schema.options).get("metadata.stats-dense-store"))
     return DataFile(
         file_name=name,

@@ -161,6 +161,26 @@ def test_java_reads_what_was_migrated(oracle: Oracle, tmp_path: Path) -> None:
     assert few.lines == lines(tables["evolved"].scan("i > 100").to_arrow())
 
 
+def test_java_finds_bytes_of_any_sign(oracle: Oracle, tmp_path: Path) -> None:
+    """To Java, bytes from 0x80 on are less than the others: it would look for none of these between Parquet's bounds."""
+    values = [b"\x01", b"\x7f", b"\x80", b"\xff"]
+    rows = pa.table({"raw": values, "fixed": pa.array(values, pa.binary(1))})
+    (tmp_path / "source").mkdir()
+    pq.write_table(rows, tmp_path / "source" / "a.parquet")
+    pp.migrate(str(tmp_path / "source"), str(tmp_path / "db.db/t"))
+    with oracle.batch() as batch:
+        found = {
+            (column, value): batch.read(
+                tmp_path, "db.t", filter={"op": "eq", "field": column, "literals": [value.hex()]}, columns=[column]
+            )
+            for column in rows.column_names
+            for value in values
+        }
+    assert {place: reply.values for place, reply in found.items()} == {
+        (column, value): [{column: value.hex()}] for column, value in found
+    }
+
+
 def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:
     """Java appends to a migrated table and compacts the files of other writers."""
     for name in ("evolved", "partitioned"):
