@@ -162,7 +162,7 @@ def test_java_reads_what_was_migrated(oracle: Oracle, tmp_path: Path) -> None:
 
 
 def test_java_finds_bytes_of_any_sign(oracle: Oracle, tmp_path: Path) -> None:
-    """To Java, bytes from 0x80 on are less than the others: it would look for none of these between Parquet's bounds."""
+    """Java takes bytes from 0x80 on for less than the others; by bounds of Parquet it would look for none of these."""
     values = [b"\x01", b"\x7f", b"\x80", b"\xff"]
     rows = pa.table({"raw": values, "fixed": pa.array(values, pa.binary(1))})
     (tmp_path / "source").mkdir()
