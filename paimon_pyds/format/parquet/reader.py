@@ -68,6 +68,8 @@ _HELD_ROWS = 1 << 20
 """Rows of a batch where the caller holds all of them: pyarrow takes time for each batch and column."""
 _MOST_THREADS = 4
 """That decode ahead, of one file."""
+_FEW_VALUES = 10_000
+"""Values that are decoded in less time than threads take to begin."""
 _LEAST_BUFFER = 64 << 10
 _LEAST_AHEAD = 16 << 20
 """Bytes below which nothing is decoded ahead: very many files are read at a time then, and each thread opens one
@@ -409,12 +411,13 @@ class ParquetReader:
         for at, i in enumerate(order):
             place[i] = at
         leaves = list(chain.from_iterable(columns[i] for i in order))
+        on_threads = self._rows_of(group) * len(leaves) > _FEW_VALUES
         with self._source.arrow_file(int96=int96, buffer=buffer) as file:
             with decoding(self._path):
                 if sizing.next >= self._rows_of(group) and not buffer:  # column after column takes less memory and time
-                    batches = iter(file.read_row_group(group, leaves, use_threads=True).to_batches())
+                    batches = iter(file.read_row_group(group, leaves, use_threads=on_threads).to_batches())
                 else:
-                    batches = file.iter_batches(sizing.next, [group], leaves, use_threads=True)
+                    batches = file.iter_batches(sizing.next, [group], leaves, use_threads=on_threads)
             while True:
                 with decoding(self._path):
                     batch = next(batches, None)
