@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds import storage
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
-from paimon_pyds.storage import FileIO, FileSource, read_coalesced
+from paimon_pyds.storage import FileIO, FileSource, local_writes, read_coalesced
 from paimon_pyds.storage import local as local_module
 from paimon_pyds.storage.local import LocalFileIO
 
@@ -231,7 +231,7 @@ def test_delete_tree_and_rename(tmp_path: Path) -> None:
 
 
 def test_rename_without_the_system_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_module, "rename_noreplace", lambda source, target: False)
+    monkeypatch.setattr(local_writes, "rename_noreplace", lambda source, target: False)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with pytest.raises(AlreadyExistsError):
@@ -261,7 +261,7 @@ def _without_renameat2(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
         ctypes.set_errno(code)
         return -1
 
-    monkeypatch.setattr(local_module, "_libc", lambda: SimpleNamespace(renameat2=refuse))
+    monkeypatch.setattr(local_writes, "_libc", lambda: SimpleNamespace(renameat2=refuse))
 
 
 @pytest.mark.parametrize("kind", ["links", "renameat2", "lock"])
@@ -353,7 +353,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_file_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
     _without_links(monkeypatch, rename=False)
-    monkeypatch.setattr(local_module, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(local_writes, "LOCK_SECONDS", 0.0)
     ours, outcomes = b"ours" * 1000, []
     for step in range(100):
         directory = tmp_path / str(step)
@@ -411,7 +411,7 @@ def test_a_table_is_read_while_a_dead_writer_holds_a_lock(tmp_path: Path, monkey
     table.append(rows)
     lock = tmp_path / "t" / "snapshot" / ".snapshot-2.lock"
     lock.write_text("process 7 on elsewhere since 2026-01-01 00:00:00Z")
-    monkeypatch.setattr(local_module, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(local_writes, "LOCK_SECONDS", 0.0)
     with pytest.raises(StorageError, match="process 7 on elsewhere since 2026"):
         table.append(rows)
     assert table.scan().to_arrow().num_rows == 2

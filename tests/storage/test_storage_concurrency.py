@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.storage import local as publish_module
+from paimon_pyds.storage import local_writes
 from paimon_pyds.storage.local import LocalFileIO
 from support.victims import fork_server
 
@@ -31,7 +31,7 @@ def _refuse_links(kind: str) -> None:
 
     os.link = refuse  # type: ignore[assignment]
     if kind == "lock":
-        publish_module.rename_noreplace = lambda source, target: False  # type: ignore[assignment]
+        local_writes.rename_noreplace = lambda source, target: False  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("kind", ["links", "renameat2", "lock"])
@@ -71,7 +71,7 @@ def test_threads_race_and_readers_see_whole_files_only(
 ) -> None:
     if kind != "links":
         monkeypatch.setattr(os, "link", os.link)
-        monkeypatch.setattr(publish_module, "rename_noreplace", publish_module.rename_noreplace)
+        monkeypatch.setattr(local_writes, "rename_noreplace", local_writes.rename_noreplace)
         _refuse_links(kind)
     io = LocalFileIO()
     writers, rounds = 8, 30

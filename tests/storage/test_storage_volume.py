@@ -18,7 +18,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import AlreadyExistsError, StorageError
-from paimon_pyds.storage import local as local_module
+from paimon_pyds.storage import local_writes
 from paimon_pyds.storage.local import LocalFileIO
 from support.fuse import volume as mounted
 from support.oracle import Oracle, requires_java_oracle
@@ -50,7 +50,7 @@ def test_the_file_system_is_what_it_should_be(volume: Path) -> None:
         os.link(volume / "a", volume / "b")
     with pytest.raises(OSError, match="not supported"), (volume / "a").open("a"):
         pass
-    assert not local_module.rename_noreplace(str(volume / "a"), str(volume / "b"))
+    assert not local_writes.rename_noreplace(str(volume / "a"), str(volume / "b"))
     with (volume / "b").open("wb") as file, pytest.raises(OSError) as caught:
         os.pwrite(file.fileno(), b"x", 10)
     assert caught.value.errno == errno.ENOTSUP
@@ -113,7 +113,7 @@ def test_two_processes_commit_and_nothing_is_lost(path: str, commits: int) -> No
 def test_a_writer_that_is_killed_beside_another(path: str, kills: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table stays whole; where the killed one held the lock, that is said, and all goes on without it."""
     pp.Table.create(path, SCHEMA)
-    monkeypatch.setattr(local_module, "LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(local_writes, "LOCK_SECONDS", 0.5)
     for number in range(1, kills + 1):
         before = len(ids(path))
         writer = _started(path, number, 900)

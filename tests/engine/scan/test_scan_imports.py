@@ -73,7 +73,7 @@ _UNUSED = {
     "metadata.manifest_records",
     "sql.expression.functions", "sql.predicate.among", "sql.predicate.compare", "sql.predicate.disjunction",
     "sql.predicate.like", "sql.predicate.literal_bounds", "sql.text.casts", "sql.text.intervals",
-    "storage.object_store",
+    "storage.local_writes", "storage.object_store",
 }  # fmt: skip
 """Modules that a filter by one value of a plain table has no need of."""
 _READING = {"engine.read.file", "engine.read.split_read", "format.parquet.reader", "pyarrow._parquet"}
