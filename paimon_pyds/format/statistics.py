@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,10 @@ from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.base.types import AtomicType, DataField, DataType, arrow_type, is_system_name, scalar_to_internal
 from paimon_pyds.base.types.kinds import BINARY_KINDS, TIMESTAMP_KINDS, UNORDERED_KINDS, Kind
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.format import TRAITS, FormatTraits, KnownValues
+from paimon_pyds.format import TRAITS, FormatTraits
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import KnownValues
 
 KEY_STATS_EMPTY = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 """The key statistics of every file of a table without primary key."""

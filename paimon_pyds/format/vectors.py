@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.vectors import as_stored, stored_fields
-from paimon_pyds.format import FormatWriter, SmallFileEncoder
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatWriter, SmallFileEncoder
 
 
 class _Stored:

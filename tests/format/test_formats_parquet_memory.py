@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import from_arrow_schema
-from paimon_pyds.format import HELD_BATCH_BYTES, FormatReader, ReadCounters, ReadHints, by_path
+from paimon_pyds.format import HELD_BATCH_BYTES, ReadCounters, ReadHints, by_path
 from paimon_pyds.format.parquet import reader as parquet_reader
 from paimon_pyds.format.parquet.page_picks import Estimate
 from paimon_pyds.format.parquet.wide import LEAST_WIDE
+from paimon_pyds.format.protocols import FormatReader
 from paimon_pyds.storage.local import LocalFileIO
 from support.data_files import write_file
 

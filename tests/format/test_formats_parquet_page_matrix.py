@@ -13,7 +13,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema
-from paimon_pyds.format import GroupPlan, ReadCounters
+from paimon_pyds.format import ReadCounters
+from paimon_pyds.format.protocols import GroupPlan
 from support.data_files import open_reader
 from support.effort import sampled
 from support.fixtures import ROOT

@@ -13,8 +13,9 @@ import pytest
 
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import RowReplacer, by_name
+from paimon_pyds.format import by_name
 from paimon_pyds.format.parquet.index_runs import encode_indices, index_places, indices_at, replace_packed
+from paimon_pyds.format.protocols import RowReplacer
 from paimon_pyds.storage.local import LocalFileIO
 from support.data_files import fields_of, read_file, table_of, write_file
 from support.effort import SEED

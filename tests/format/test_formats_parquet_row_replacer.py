@@ -18,13 +18,14 @@ import pytest
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import CorruptFileError, SchemaError
-from paimon_pyds.format import RowReplacer, by_name
+from paimon_pyds.format import by_name
 from paimon_pyds.format.parquet import row_replacer
 from paimon_pyds.format.parquet.footer import Footer
 from paimon_pyds.format.parquet.page_index import decode_column_index, decode_offset_indexes
 from paimon_pyds.format.parquet.pages import read_heads
 from paimon_pyds.format.parquet.prune import column_stats, page_bounds
 from paimon_pyds.format.parquet.thrift import check_struct
+from paimon_pyds.format.protocols import RowReplacer
 from paimon_pyds.format.statistics import StatsCollector, encode_stats
 from paimon_pyds.storage.local import LocalFileIO
 from support.data_files import fields_of, read_file, table_of, write_file

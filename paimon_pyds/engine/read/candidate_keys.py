@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +22,15 @@ from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.engine.read.file import FileReading, open_data_file, read_file, timed
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, SectionTrace, deleted_rows
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.format import FormatReader, FoundRows
+from paimon_pyds.format import FoundRows
 from paimon_pyds.keys.merge.key_set import KeySet
 from paimon_pyds.metadata.manifest_reader import unpadded
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema
 from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_columns
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatReader
 
 _BLOCK_ROWS = 1 << 12
 """Rows of a block: if it has a candidate, its pages are read, and the pages with its keys in other files."""

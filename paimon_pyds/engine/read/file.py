@@ -29,7 +29,7 @@ from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
 from paimon_pyds.base.variant.parts import Path, VariantParts
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import FiltersRows, FormatReader, PrunesParts, ReadCounters, has_kind
+from paimon_pyds.format import ReadCounters, filters_rows, has_kind, prunes_parts
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import is_blob_file
 from paimon_pyds.metadata.partition import partition_texts
@@ -40,6 +40,7 @@ from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import forget
 
 if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatReader
     from paimon_pyds.sql.expression.variant_parts import PartTest
 
 ROW_INDEX = "__paimon_row_index"
@@ -214,7 +215,7 @@ class FileReading:
         selection = self.live.candidates
         if self.live.devolved is not Const.TRUE and not self.live.index_is_exact and not self._selected_by_filter:
             selection = selection & self.reader.prune(self.live.devolved, selection)
-        if self._variants and isinstance(self.reader, PrunesParts):
+        if self._variants and prunes_parts(self.reader):
             selection = self.reader.prune_parts(self._part_tests, selection) if self._part_tests else selection
         self.live.trace.rows_after_pages = selection.count(self.file.row_count)
         return selection
@@ -229,7 +230,7 @@ class FileReading:
 
     def part_uses(self) -> Iterator[PartUse]:
         """The parts of VARIANT columns that the filter takes, and how the file has them."""
-        if not self._variants or not isinstance(self.reader, PrunesParts):
+        if not self._variants or not prunes_parts(self.reader):
             return
         from paimon_pyds.sql.expression.variant_parts import wanted_parts
 
@@ -249,7 +250,7 @@ class FileReading:
     def filter_fields(self) -> list[DataField]:
         """The columns of the file that the filter needs; of VARIANT columns that are not returned only the parts."""
         found = list(self.filtering.file_fields)
-        if not self._variants or not isinstance(self.reader, PrunesParts):
+        if not self._variants or not prunes_parts(self.reader):
             return found
         from paimon_pyds.sql.expression.variant_parts import wanted_parts
 
@@ -314,7 +315,7 @@ class FileReading:
         if self._reads_late:
             yield selection, True
             return
-        if self.live.index_is_exact or selection.count(rows) <= _ONE_PASS_ROWS or isinstance(self.reader, FiltersRows):
+        if self.live.index_is_exact or selection.count(rows) <= _ONE_PASS_ROWS or filters_rows(self.reader):
             yield selection, False
             return
         for start, stop in self.reader.groups():
@@ -349,7 +350,7 @@ class FileReading:
         """The rows of the selection that match the filter, part by part, with which rows of the part these are; any
         rows where no columns are returned."""
         first, others = self.filter_fields, self.output_only
-        if isinstance(self.reader, FiltersRows) and (first or others):
+        if filters_rows(self.reader) and (first or others):
             yield from self.reader.read_where(first, others, self._matches, selection, batch_rows)
             return
         for batch in self._read_or_count([*first, *others], selection, batch_rows):

@@ -17,13 +17,14 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.nulls import as_nulls, wants_nulls_only
 from paimon_pyds.base.variant.parts import Path, VariantParts
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import FormatReader, FoundRows, GroupPlan, PlansGroups, PrunesParts
+from paimon_pyds.format import FoundRows, plans_groups, prunes_parts
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 from paimon_pyds.metadata.evolution.joined_columns import JoinedColumns
 from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 
 if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatReader, GroupPlan
     from paimon_pyds.sql.expression.variant_parts import PartTest
 
 
@@ -64,14 +65,14 @@ class JoinedReader:
         """See `PrunesParts`."""
         for test in tests:
             reader = self._reader(self._place[test.column])
-            if isinstance(reader, PrunesParts):
+            if prunes_parts(reader):
                 within = reader.prune_parts([replace(test, column=self._own[test.column].name)], within)
         return within
 
     def part_places(self, column: str, paths: Sequence[Path]) -> Mapping[Path, bool]:
         """See `PrunesParts`."""
         reader = self._reader(self._place[column])
-        return reader.part_places(self._own[column].name, paths) if isinstance(reader, PrunesParts) else {}
+        return reader.part_places(self._own[column].name, paths) if prunes_parts(reader) else {}
 
     def bounds(self, field: DataField) -> tuple[int, int] | None:
         return self._reader(self._place[field.name]).bounds(self._own[field.name])
@@ -89,10 +90,10 @@ class JoinedReader:
             yield pa.RecordBatch.from_arrays([columns[place] for place in places], schema=schema)
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
-        """As `format.PlansGroups`, part by part, of formats that plan."""
+        """As `PlansGroups`, part by part, of formats that plan."""
         for number, own in self._by_part(fields).items():
             reader = self._reader(number)
-            if isinstance(reader, PlansGroups):
+            if plans_groups(reader):
                 yield from reader.plan(own, selection)
 
     def close(self) -> None:
@@ -102,7 +103,7 @@ class JoinedReader:
         parts: dict[int, list[DataField]] = {}
         for field in fields:
             own = self._own[field.name]
-            if isinstance(field.type, VariantParts) and isinstance(self._reader(self._place[field.name]), PrunesParts):
+            if isinstance(field.type, VariantParts) and prunes_parts(self._reader(self._place[field.name])):
                 own = replace(own, type=field.type)
             parts.setdefault(self._place[field.name], []).append(as_nulls(own) if wants_nulls_only(field) else own)
         return parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,12 @@ from paimon_pyds.base.cache import cached_property
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.nested import nulls_of
-from paimon_pyds.format import FormatReader
 from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 from paimon_pyds.metadata.split import PlannedFile
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatReader
 
 _NO_FILE = -1
 """In place of the number of a file where none has the rows: their values are NULL."""

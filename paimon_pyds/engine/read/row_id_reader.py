@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,14 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, is_true, pc
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
-from paimon_pyds.format import FormatReader, FoundRows
+from paimon_pyds.format import FoundRows
 from paimon_pyds.metadata.row_ids import ROW_ID_FIELDS, row_id_values
 from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Predicate
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatReader
 
 _ROWS_AT_ONCE = 1 << 20
 """Rows whose ids a condition is evaluated on together: few enough for the processor's caches."""

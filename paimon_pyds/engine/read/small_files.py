@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import requests_at_once
 from paimon_pyds.storage.concurrent import concurrent_map
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FileRows
 
 MOST_ROWS = 4_096
 """Rows of a small file: more are worth the format's own reader, which prunes."""
@@ -108,7 +111,7 @@ class DecodedFile(NamedTuple):
 
     file: PlannedFile
     trace: FileTrace
-    table: formats.FileRows | None
+    table: FileRows | None
     live: RowSelection
 
 
@@ -159,7 +162,7 @@ class JoinedFiles:
         )
         millis = (time.perf_counter() - start) * 1000 / max(1, len(wanted))
         for file, trace, data, live in some:
-            table: formats.FileRows | None = next(found) if data else self.empty
+            table: FileRows | None = next(found) if data else self.empty
             trace.millis += millis if data else 0
             if table is not None:
                 _note(trace, file, live, len(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,12 +14,14 @@ from paimon_pyds.base.progress import count
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.rolling import RowMetadata, data_file
-from paimon_pyds.format import RowReplacer
 from paimon_pyds.format.statistics import StatsCollector, encode_stats
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import discard
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import RowReplacer
 
 
 def replacer_of(context: WriteContext, spec: ReadSpec, file: PlannedFile, changed: Int64s) -> RowReplacer | None:

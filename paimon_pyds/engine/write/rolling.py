@@ -24,7 +24,6 @@ from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.base.secrets import human_bytes, redact
 from paimon_pyds.base.zones import clock_now_ms
 from paimon_pyds.engine.write.context import WriteContext
-from paimon_pyds.format import FormatWriter
 from paimon_pyds.format.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, size_advice
 from paimon_pyds.metadata.commit_message import BucketFiles
@@ -33,6 +32,7 @@ from paimon_pyds.storage import discard
 
 if TYPE_CHECKING:
     from paimon_pyds.engine.write.referenced_packs import ReferencedPacks
+    from paimon_pyds.format.protocols import FormatWriter
 
 _QUEUE_DEPTH = 4
 """Batches that may wait for a thread: bounds memory when one is slower than the other."""

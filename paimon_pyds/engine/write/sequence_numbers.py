@@ -20,6 +20,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ from paimon_pyds.base.types import DataField
 from paimon_pyds.base.types.vectors import stored_fields
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.errors import OptionError
-from paimon_pyds.format import FormatReader, ReadCounters, ReadHints
+from paimon_pyds.format import ReadCounters, ReadHints
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import RUN_COLUMNS, DataFile
@@ -41,6 +42,9 @@ from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard, forget
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatReader
 
 _TASK_BITS = 28
 _MOST_TASKS = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,7 +12,6 @@ from paimon_pyds.base.arrays import empty_table, one_array, one_batch
 from paimon_pyds.base.checksums import block_checksums, checksum
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.format import FileRows
 from paimon_pyds.format.batches import groups_of_size
 from paimon_pyds.format.orc.conversion import check_type, from_orc
 from paimon_pyds.format.orc.one_file import one_file
@@ -20,6 +19,9 @@ from paimon_pyds.format.orc.tail import OrcTail, OrcType, parse_tail
 from paimon_pyds.format.orc.zones import Clocks
 from paimon_pyds.format.shared_maps import is_shared
 from paimon_pyds.format.small_rows import cut, strung_together, whole_of
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FileRows
 
 _MOST_BYTES = 1 << 20
 """Bytes of files whose rows are decoded by one call."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,6 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s, from_numpy, one_array, one_batch
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import KnownValues
 from paimon_pyds.format.parquet.chunk_pages import (
     CopiedPages,
     checked_heads,
@@ -39,6 +39,9 @@ from paimon_pyds.format.parquet.staying_bounds import known_values, staying_boun
 from paimon_pyds.format.parquet.stitching import write_stitched
 from paimon_pyds.format.parquet.writer import ParquetWriter, columns_with_nan, one_table
 
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import KnownValues
+
 _MOST_CHANGED = 1 / 16
 """Share of a file's rows up to which replacing values costs less than encoding all of them."""
 _MOST_DECODED = 1 / 8
@@ -51,7 +54,7 @@ _LEAST_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class ParquetPagePatcher:
-    """See `format.RowReplacer`; made by `page_patcher`. ``changed``: the pages that change, and the bounds of their
+    """See `RowReplacer`; made by `page_patcher`. ``changed``: the pages that change, and the bounds of their
     other rows, of each column in the row groups with such pages."""
 
     old: OldFile
@@ -61,7 +64,7 @@ class ParquetPagePatcher:
     unchanged_bounds: KnownValues
 
     def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
-        """See `format.RowReplacer`."""
+        """See `RowReplacer`."""
         table = one_table(batches, self.old.schema, path, len(self.rows))
         with decoding(self.old.footer.path):
             chunks = self._new_chunks(table)

@@ -14,16 +14,19 @@ in the page cache, one core; with slower storage both ways grow by the bytes the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.format import GroupPlan
 from paimon_pyds.format.parquet.conversion import FIXED, INT96
 from paimon_pyds.format.parquet.footer import Chunk, Footer, Leaf, get
 from paimon_pyds.format.parquet.page_index import PageTable
 from paimon_pyds.format.parquet.thrift import I32
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import GroupPlan
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 DICTIONARIES = frozenset({PLAIN_DICTIONARY, RLE_DICTIONARY})
@@ -230,6 +233,8 @@ def group_plan(
         picks: the leaves that are read by pages.
         estimated: how many pages the leaves have, and what both ways cost; None where there was no choice.
     """
+    from paimon_pyds.format.protocols import GroupPlan
+
     start, stop = footer.groups[group]
     rows = stop - start
     sizes = {leaf.index: footer.chunk(group, leaf.index).compressed_size for _, of in columns for leaf in of}

@@ -21,7 +21,7 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.nulls import wants_nulls_only
 from paimon_pyds.base.variant.parts import Path, VariantParts
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
-from paimon_pyds.format import FoundRows, GroupPlan, ReadCounters, ReadHints
+from paimon_pyds.format import FoundRows, ReadCounters, ReadHints
 from paimon_pyds.format.batches import bytes_held, resized
 from paimon_pyds.format.parquet.conversion import (
     INT96,
@@ -51,6 +51,7 @@ from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import FileIO
 
 if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import GroupPlan
     from paimon_pyds.sql.expression.variant_parts import PartTest
 
 _WINDOW_GROUPS = 16

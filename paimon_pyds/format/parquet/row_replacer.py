@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import Int64s, empty_table
 from paimon_pyds.base.types import DataField
-from paimon_pyds.format import KnownValues, ReadCounters
+from paimon_pyds.format import ReadCounters
 from paimon_pyds.format.parquet.chunk_pages import ChunkPages, chunk_pages, copied_group, known_bounds
 from paimon_pyds.format.parquet.footer import Footer, footer_of, read_footer
 from paimon_pyds.format.parquet.old_file import OldFile
@@ -41,6 +41,9 @@ from paimon_pyds.format.parquet.thrift import Struct, check_struct, decode_struc
 from paimon_pyds.format.parquet.writer import GROUP_ROWS, columns_with_nan, one_table
 from paimon_pyds.storage import FileIO
 
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import KnownValues
+
 _MOST_SHARE = 0.25
 """Share of a file's rows in pages that change, from which encoding all of them anew makes a better file."""
 MOST_GROUPS = 16
@@ -58,7 +61,7 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParquetRowReplacer:
-    """See `format.RowReplacer`; made by `row_replacer`."""
+    """See `RowReplacer`; made by `row_replacer`."""
 
     old: OldFile
     options: WriterOptions
@@ -67,7 +70,7 @@ class ParquetRowReplacer:
     unchanged_bounds: KnownValues
 
     def write(self, batches: Iterable[pa.RecordBatch], path: str) -> int:
-        """See `format.RowReplacer`."""
+        """See `RowReplacer`."""
         table = one_table(batches, self.old.schema, path, len(self.rows))
         return write_stitched(self.old.io, path, self._row_groups(table, path))
 
@@ -152,7 +155,7 @@ def _pieces(footer: Footer, pages: Sequence[Sequence[ChunkPages]], changed: Int6
 def _unchanged_bounds(
     fields: Sequence[DataField], pages: Sequence[Sequence[ChunkPages]], pieces: Sequence[_Piece]
 ) -> KnownValues | None:
-    """What `format.RowReplacer` says of the rows that stay; None where something is not known."""
+    """What `RowReplacer` says of the rows that stay; None where something is not known."""
     result = []
     for field, groups in zip(fields, pages, strict=True):
         known = list[tuple[pa.Array, int]]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow.types import is_map, is_struct
@@ -13,13 +13,15 @@ from pyarrow.types import is_map, is_struct
 from paimon_pyds.base.arrays import empty_table, one_batch
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import CorruptFileError, PaimonError
-from paimon_pyds.format import FileRows
 from paimon_pyds.format.parquet.conversion import conform_batch
 from paimon_pyds.format.parquet.files_at_once import AlikeFiles
 from paimon_pyds.format.parquet.footer import MAGIC, Footer, footer_of
 from paimon_pyds.format.parquet.source import open_reader
 from paimon_pyds.format.parquet.thrift import check_struct
 from paimon_pyds.format.small_rows import cut, strung_together, whole_of
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FileRows
 
 _LEAST_TOGETHER = 6
 """Files from which decoding them together takes less time than each by itself."""

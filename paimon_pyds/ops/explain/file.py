@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paimon_pyds import format as formats
 from paimon_pyds.base.records import dataclass
@@ -20,12 +21,15 @@ from paimon_pyds.engine.query.top_n_run import TopNQuery
 from paimon_pyds.engine.read.file import FileReading, PartUse, open_data_file
 from paimon_pyds.engine.read.live_rows import LiveRows
 from paimon_pyds.engine.scan.result import SkippedFile
-from paimon_pyds.format import FormatReader, GroupPlan, PlansGroups
+from paimon_pyds.format import plans_groups
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.index.evaluate import IndexAnswer, index_answers
 from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.protocols import FormatReader, GroupPlan, PlansGroups
 
 _MOST_NAMES = 3
 READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
@@ -287,7 +291,7 @@ def _part_text(use: PartUse) -> str:
 def _index_saved(live: LiveRows, reader: FormatReader) -> int:
     """Bytes of data that would be read but for the index. Columns that the filter does not need are read for rows that
     it keeps where many rows are left: these bytes are the same with and without an index, and don't count."""
-    if not isinstance(reader, PlansGroups):
+    if not plans_groups(reader):
         return live.file.size if live.candidates.is_none else 0
     without = FileReading(LiveRows(replace(live.spec, use_index=False), live.file), reader)
     after = 0 if live.candidates.is_none else _least(FileReading(live, reader), reader)
@@ -309,7 +313,7 @@ def _pages(live: LiveRows, reader: FormatReader) -> PagePlan:
     rows, groups = selection.count(file.row_count), len(reader.groups())
     if selection.is_none or not (reading.filtering.file_fields or reading.output_only):
         return PagePlan(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
-    if not isinstance(reader, PlansGroups):
+    if not plans_groups(reader):
         used = sum(not selection.window(*g).is_none for g in reader.groups())
         unit = formats.traits_of(file.path).group
         return PagePlan(rows, used, groups, file.size, file.size, choice=unit, why="the whole file at most")

@@ -68,7 +68,7 @@ _UNUSED = {
     "base.absent_fields", "base.frames", "base.options.describe", "base.options.iceberg", "base.python_values",
     "base.row.encode", "base.sort", "engine.read.merged_files", "format.avro.batch_decode", "format.avro.encode",
     "format.blob.references",
-    "format.parquet.index_runs", "format.parquet.sorted_column", "format.shared_maps",
+    "format.parquet.index_runs", "format.parquet.sorted_column", "format.protocols", "format.shared_maps",
     "index", "keys.merge.files_to_merge", "keys.merge.key_set", "keys.merge.merger", "metadata.column_files",
     "metadata.manifest_records",
     "sql.expression.functions", "sql.predicate.among", "sql.predicate.compare", "sql.predicate.disjunction",
