@@ -142,7 +142,7 @@ def ours_store_point(address: str, name: str, cache: str | None = None, again: b
 def _forget() -> None:
     from paimon_pyds.index.evaluate import OPEN_INDEXES
     from paimon_pyds.metadata import prefetch as ahead
-    from paimon_pyds.metadata.store import METADATA_CACHE
+    from paimon_pyds.metadata.manifest_store import METADATA_CACHE
     from paimon_pyds.storage.range_cache import RANGE_CACHE
 
     for cache in (METADATA_CACHE, OPEN_INDEXES, RANGE_CACHE, ahead._LAST_SEEN):

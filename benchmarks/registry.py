@@ -48,7 +48,7 @@ def ours(path: str) -> Any:
     """Our table, nothing of it remembered."""
     import paimon_pyds as pp
     from paimon_pyds.index.evaluate import OPEN_INDEXES
-    from paimon_pyds.metadata.store import METADATA_CACHE
+    from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 
     METADATA_CACHE.clear()
     OPEN_INDEXES.clear()

@@ -44,10 +44,11 @@ from paimon_pyds.metadata.manifest import (
     entry_schema,
     live_entries,
 )
+from paimon_pyds.metadata.manifest_store import MIN_CACHED_BYTES
 from paimon_pyds.metadata.partition import partition_mask, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import MIN_CACHED_BYTES, TableStore
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.storage import requests_at_once

@@ -12,7 +12,7 @@ import pytest
 
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.storage import discard, saves_requests
 from paimon_pyds.table import Table
 from support.rest_catalog import TOKEN, RestCatalogServer, rest_catalog

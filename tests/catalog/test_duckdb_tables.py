@@ -22,7 +22,8 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 
 duckdb = pytest.importorskip("duckdb")

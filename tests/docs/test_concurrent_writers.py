@@ -20,7 +20,8 @@ import paimon_pyds as pp
 from paimon_pyds.base.retry import Pauses
 from paimon_pyds.base.types.sql_columns import parse_columns
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import LONG, SEED, sampled
 from support.faults_beside import AgedIO, BesideIO

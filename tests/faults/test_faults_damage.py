@@ -26,7 +26,8 @@ from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, Sto
 from paimon_pyds.format import threads as format_threads
 from paimon_pyds.format.threads import _pool
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from support.effort import LONG, SEED, sampled
 from support.faults_io import BEFORE, FaultyIO, full_disk
 

@@ -17,7 +17,8 @@ from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
 from paimon_pyds.errors import CommitError
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
 from support.effort import sampled

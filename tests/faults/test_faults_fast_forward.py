@@ -20,7 +20,8 @@ from paimon_pyds.errors import (
     PaimonError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import LONG, sampled
 from support.faults_beside import BesideIO, calls_of, each_moment, missing_files, once_each, table_in

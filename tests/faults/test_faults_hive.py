@@ -18,7 +18,7 @@ from paimon_pyds.catalog.hive.client import MetastoreClient
 from paimon_pyds.catalog.hive.glue import GlueClient
 from paimon_pyds.catalog.hive.metastore import UnansweredRequestError, structs
 from paimon_pyds.errors import AlreadyExistsError, CommitOutcomeUnknownError, PaimonError, TableNotFoundError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.effort import sampled
 from support.faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO, full_disk
 from support.s3_server import Server, serving

@@ -24,8 +24,8 @@ from paimon_pyds.engine.write import key_writer, small_key_files
 from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError
 from paimon_pyds.keys.merge.key_values import VALUE_KIND
 from paimon_pyds.keys.merge.merger import RowMerger
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import METADATA_CACHE
 from support.effort import sampled
 from support.faults_io import (
     AFTER,

@@ -23,7 +23,8 @@ from paimon_pyds.engine.execution.live_files import snapshot_files
 from paimon_pyds.errors import AlreadyExistsError, NotFoundError, PaimonError
 from paimon_pyds.metadata.changelogs import expired_changelogs
 from paimon_pyds.metadata.intents import finish_expiry
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore, read_hint
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
 from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
 from support.effort import LONG, sampled

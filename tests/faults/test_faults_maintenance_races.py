@@ -19,7 +19,8 @@ import paimon_pyds as pp
 from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import AlreadyExistsError, CommitError, NotFoundError
 from paimon_pyds.metadata.changelogs import expired_changelogs
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.storage import FileStatus
 from support.effort import LONG, SEED

@@ -20,7 +20,7 @@ import pytest
 import support.meddled_calls as calls
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.storage.local import LocalFileIO
 from support.effort import LONG, SEED, sampled
 from support.meddler import DAMAGES, HOOKS, Meddler, meddling

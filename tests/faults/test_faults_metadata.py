@@ -21,6 +21,7 @@ from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import DeletionRange, IndexEntry, ManifestFile
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
     decode_manifest_list,
@@ -28,7 +29,6 @@ from paimon_pyds.metadata.record_codec import (
     encode_manifest_list,
 )
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
-from paimon_pyds.metadata.store import METADATA_CACHE
 
 ROWS = 10
 VECTORS = {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "c"}

@@ -19,8 +19,9 @@ from paimon_pyds.errors import (
     StorageError,
 )
 from paimon_pyds.metadata.commit_message import CommitMessage
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import TableStore
 from support.effort import sampled
 from support.faults_io import AFTER, BEFORE, FaultyIO
 from support.increments import with_compaction

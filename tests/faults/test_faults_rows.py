@@ -17,7 +17,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.effort import LONG, sampled
 from support.faults_io import (
     AFTER,

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.effort import LONG, SEED
 from support.key_schedule_world import KEY_KINDS, KeyWorld
 from support.schedule_world import KINDS, World

@@ -15,7 +15,7 @@ import paimon_pyds as pp
 from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import sampled
 from support.faults_io import (

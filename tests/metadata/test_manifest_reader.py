@@ -24,12 +24,13 @@ from paimon_pyds.base.row import encode_row
 from paimon_pyds.engine.commit.manifests import ManifestWriter
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata import manifest_codec
-from paimon_pyds.metadata import store as stores
+from paimon_pyds.metadata import manifest_store as stores
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestEntry, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.disk_cache import LocalCache
 from paimon_pyds.storage.range_cache import RANGE_CACHE
 from support.effort import examples

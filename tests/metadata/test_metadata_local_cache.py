@@ -22,7 +22,7 @@ from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.storage import disk_cache as local_cache
 from paimon_pyds.storage.disk_cache import LocalCache
 from paimon_pyds.storage.local import LocalFileIO

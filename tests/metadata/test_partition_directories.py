@@ -14,8 +14,9 @@ import paimon_pyds as pp
 from paimon_pyds.base.row import encode_row
 from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.partition_directories import PartitionDirectories
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.storage import FileStatus
 from support.live_files import table_files

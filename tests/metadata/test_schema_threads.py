@@ -7,7 +7,8 @@ from pathlib import Path
 from threading import Barrier
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 
 

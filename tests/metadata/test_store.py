@@ -20,9 +20,10 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     TagNotFoundError,
 )
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, snapshot_to_json
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 from support.fixtures import requires_shared, table_path
 

@@ -16,8 +16,9 @@ import paimon_pyds as pp
 from paimon_pyds.engine.compact import after_write
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, PaimonError, SchemaError
 from paimon_pyds.metadata import user_commits
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance import expire
 from paimon_pyds.storage import FileStatus
 from support.effort import LONG, sampled

@@ -15,7 +15,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, SnapshotNotFoundError
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.hdfs import HdfsFileIO
 from paimon_pyds.storage.range_cache import RANGE_CACHE

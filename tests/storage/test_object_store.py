@@ -30,7 +30,7 @@ from paimon_pyds.errors import (
     TagNotFoundError,
     UnsupportedError,
 )
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.ops.maintenance import orphan_tasks
 from paimon_pyds.storage import FileIO, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO

@@ -14,7 +14,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.retry import Pauses
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.storage import open_file_io
 from support import servers
 from support.messages import ids_of

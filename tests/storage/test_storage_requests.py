@@ -19,7 +19,7 @@ from paimon_pyds.errors import CorruptFileError, StorageError
 from paimon_pyds.format import ReadCounters, by_path
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata import prefetch as ahead
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.scan import Scan
 from paimon_pyds.storage import FileSource, open_file_io
 from paimon_pyds.storage.local import LocalFileIO

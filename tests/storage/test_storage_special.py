@@ -14,7 +14,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import PaimonError, StorageError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.storage.local import LocalFileIO
 from support.effort import sampled
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 
 _COLUMNS = "g STRING NOT NULL, dt STRING NOT NULL, k INT NOT NULL, s INT, v STRING, w STRING"
 _CHAIN = {

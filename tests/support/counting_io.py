@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 
 

@@ -8,7 +8,8 @@ from functools import cache, partial, wraps
 from typing import Any, TypeVar
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import FileStatus
 from support.effort import sampled
 from support.faults_io import FaultyIO

@@ -16,7 +16,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.scan import Scan
 from paimon_pyds.storage import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO

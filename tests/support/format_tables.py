@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 
 
 def format_table(path: Path, columns: str, format_: str, partition_by: Sequence[str] = (), **options: str) -> pp.Table:

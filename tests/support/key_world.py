@@ -18,8 +18,8 @@ from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitConflictError, UnsupportedError
 from paimon_pyds.metadata.commit_message import CommitMessage
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import METADATA_CACHE
 from support.engine_model import KIND, Row, rank
 from support.key_model import KINDS, Engine, KeyModel, arrow, plain
 from support.table_model import Column, as_text, evaluate, literal, order, to_sql

@@ -34,7 +34,7 @@ from paimon_pyds.format.blob.references import (
     encode_descriptor,
     encode_references,
 )
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.newer_writer import rename_columns
 from support.peers import Pypaimon
 

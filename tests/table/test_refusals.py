@@ -16,7 +16,7 @@ import paimon_pyds as pp
 from paimon_pyds.base.features import FEATURES
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import by_path
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.chains import chain_table
 from support.clustered import edit_newest_entry
 

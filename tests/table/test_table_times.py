@@ -19,7 +19,7 @@ from paimon_pyds.base.zones import local_zone, session_zone
 from paimon_pyds.cli.main import main
 from paimon_pyds.engine.rowlevel.clauses import Update
 from paimon_pyds.errors import OptionError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.sql.text.tree import Literal
 from support.copies import copied

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.options.iceberg import STORAGE
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
 from paimon_pyds.ops.iceberg.manifests import Manifest
 from paimon_pyds.storage import discard, normalise_location

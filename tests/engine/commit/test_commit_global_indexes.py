@@ -11,8 +11,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.manifest import GlobalIndex, IndexEntry
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.record_codec import encode_index_manifest
-from paimon_pyds.metadata.store import METADATA_CACHE
 
 _SCHEMA = pa.schema([pa.field("p", pa.int32(), nullable=False), ("id", pa.int64()), ("v", pa.string())])
 _VECTORS = {"deletion-vectors.enabled": "true"}

@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 import paimon_pyds as pp
 from paimon_pyds.engine.compact import key_task, small_buckets
 from paimon_pyds.errors import CorruptFileError, StorageError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.compaction import Meanwhile, data_files, live
 from support.effort import LONG
 from support.executors import Pickling

@@ -14,7 +14,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.engine.read import FileTrace, read_split
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.clustered import edit_newest_entry
 from support.effort import LONG, SEED, sampled
 from support.evolution_model import OPTIONS

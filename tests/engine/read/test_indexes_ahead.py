@@ -14,7 +14,8 @@ from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.engine.read import split_read
 from paimon_pyds.errors import CorruptFileError, PaimonError, SnapshotNotFoundError, StorageError
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.scan import Scan
 from paimon_pyds.storage.range_cache import RANGE_CACHE

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.scan import Scan
 from support.effort import LONG
 

@@ -21,7 +21,7 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.copies import copied
 
 _OPTIONS = {"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "1b"}

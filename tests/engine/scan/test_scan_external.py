@@ -19,8 +19,8 @@ from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, SecurityError
 from paimon_pyds.metadata.manifest import DataFile, ManifestFile
 from paimon_pyds.metadata.manifest_codec import encode_manifest, entries_to_batch
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
-from paimon_pyds.metadata.store import METADATA_CACHE
 from support.manifests import entry_at
 from support.oracle import Oracle, requires_java_oracle
 

@@ -24,8 +24,8 @@ from paimon_pyds.metadata import manifest_codec, manifest_reader, manifest_recor
 from paimon_pyds.metadata import sifted_files as sifted
 from paimon_pyds.metadata.manifest import live_entries
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.sifted_files import sifted_files
-from paimon_pyds.metadata.store import METADATA_CACHE
 from support.counting_io import counted
 from support.effort import LONG, sampled
 from support.random_world import random_world
@@ -220,7 +220,7 @@ def test_a_manifest_of_other_length_than_its_list_says_is_corrupt(table: pp.Tabl
 def test_entries_on_this_disk_are_sifted_as_well(table: pp.Table, tmp_path: Path) -> None:
     cache = {"local-cache.enabled": "true", "local-cache.dir": str(tmp_path / "cache")}
     again = pp.Table.open(table.path, storage_options=cache)
-    with mock.patch("paimon_pyds.metadata.store.MIN_CACHED_BYTES", 1):
+    with mock.patch("paimon_pyds.metadata.manifest_store.MIN_CACHED_BYTES", 1):
         for where in _FILTERS:
             _same_plan(again, where)
             with _sifting():

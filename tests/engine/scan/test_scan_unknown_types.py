@@ -12,8 +12,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, PredicateError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.schema import parse_schema, schema_to_json
-from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 
 _SCHEMA = pa.schema([

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.streams import read_all, stream_of
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.effort import sampled
 from support.oracle import Oracle, requires_java_oracle
 from support.peers import SCHEMA, Peer, Pypaimon, Rust, rows_with

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.peers import SCHEMA, Peer, Pypaimon, Rust, rows_with
 from support.values import lines
 

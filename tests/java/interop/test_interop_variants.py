@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.oracle import Oracle, requires_java_oracle
 from support.peers import Pypaimon, Rust
 from support.values import lines

@@ -20,7 +20,8 @@ from pyiceberg.table import StaticTable
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.iceberg import manifests as avro
 from paimon_pyds.ops.iceberg.publish import publish
 from support.effort import LONG, SEED, sampled

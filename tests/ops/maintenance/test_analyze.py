@@ -21,9 +21,9 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     UnsupportedError,
 )
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.statistics import parse_statistics, statistics_to_json
-from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.ops.maintenance import analyze as module
 from support.maintenance import is_exact
 from support.oracle import Oracle, requires_java_oracle

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.effort import sampled
 from support.maintenance import rows_of
 from support.maintenance_world import KINDS, STEPS, World

@@ -18,7 +18,7 @@ import paimon_pyds as pp
 from paimon_pyds.base.retry import Pauses
 from paimon_pyds.engine.execution.executor import Executor
 from paimon_pyds.errors import NotFoundError, OptionError, SecurityError
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from support.copies import copied
 from support.effort import sampled
 from support.executors import ShufflingWorkers

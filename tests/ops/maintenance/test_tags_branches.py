@@ -25,7 +25,7 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.ops.maintenance import rollback as rollback_module
 from paimon_pyds.storage.local import LocalFileIO
 from support.copies import copied

@@ -17,8 +17,8 @@ import paimon_pyds as pp
 from paimon_pyds.base.types import ArrayType, AtomicType, DataField, Kind, RowType
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError
 from paimon_pyds.metadata.manifest import GlobalIndex
+from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.metadata.record_codec import encode_index_manifest
-from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 from support.effort import sampled
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, newer_fixture, requires_shared, table_path
