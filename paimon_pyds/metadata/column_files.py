@@ -18,7 +18,7 @@ from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, p
 from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import ANCHOR, APART, ROW_GROUP, SHARED, SUPPLIED, is_blob_file
-from paimon_pyds.metadata.split import FileBounds, PlannedFile
+from paimon_pyds.metadata.planned_file import FileBounds, PlannedFile
 
 _MOST_ROWS = 1 << 61
 """Row ids of a table at most: sums of them must stay below 2^63."""

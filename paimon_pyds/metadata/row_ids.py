@@ -15,7 +15,8 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Flags, Int64s, array, from_numpy, is_true, pc, scalar
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.types import DataField
-from paimon_pyds.metadata.split import METADATA_FIELDS, FileBounds, PlannedFile
+from paimon_pyds.metadata.planned_file import FileBounds, PlannedFile
+from paimon_pyds.metadata.split import METADATA_FIELDS
 from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Predicate
 

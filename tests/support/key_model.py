@@ -23,8 +23,9 @@ from paimon_pyds.format import ReadCounters, by_path
 from paimon_pyds.keys.bucket import bucket_of
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, leading_columns
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.storage.local import LocalFileIO
 from support.dynamic_buckets import indexed_buckets
 from support.engine_model import KIND, RETRACTS, SEQ, Row, compare, merged, rank

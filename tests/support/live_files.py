@@ -21,8 +21,9 @@ from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, chan
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 
 

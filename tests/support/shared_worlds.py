@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from paimon_pyds.base.types import DataField, DataType, MapType, parse_type
 from paimon_pyds.engine.execution.live_files import index_source
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 from support.java_quirks import compares_char, escapes_in_like, has_null_literal, orders_bytes, tells_zeros_apart
 from support.live_files import live_files
 from support.oracle import Reply

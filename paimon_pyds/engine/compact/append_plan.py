@@ -28,9 +28,9 @@ from paimon_pyds.engine.scan.planned_files import deletion_files
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.planned_file import DeletionFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import DeletionFile
 from paimon_pyds.metadata.store import TableStore
 
 

@@ -37,8 +37,8 @@ from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.metadata.store import TableStore
 
 if TYPE_CHECKING:

@@ -43,8 +43,9 @@ from paimon_pyds.keys.merge.key_values import (
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.commit_message import BucketFiles
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import Merging, PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import Merging, ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns

@@ -39,8 +39,9 @@ from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, added_entries
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.split import PlannedFile, Split
+from paimon_pyds.metadata.split import Split
 from paimon_pyds.metadata.store import TableStore
 
 _BUCKETS_AT_ONCE = 16

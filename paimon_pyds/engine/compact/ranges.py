@@ -24,7 +24,7 @@ from paimon_pyds.engine.compact.publish import remove
 from paimon_pyds.engine.compact.task import CompactResult, CompactTask, compact_one, conformed, read_rows, write_rows
 from paimon_pyds.engine.execution.executor import Executor, ShufflingExecutor, mapped
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 
 _FILES = 2
 """Full files that a worker writes, about."""

@@ -43,9 +43,10 @@ from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT, DataFile, is_blob_file
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import discard

@@ -24,7 +24,7 @@ from paimon_pyds.engine.write.small_key_files import KeyRows
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, without_deletes
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 
 _MOST_TOGETHER = 128
 """Buckets that are compacted by one thread, one after the other."""

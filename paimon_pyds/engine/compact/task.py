@@ -23,7 +23,8 @@ from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.commit_message import BucketFiles
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
 
 

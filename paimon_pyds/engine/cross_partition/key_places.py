@@ -40,9 +40,10 @@ from paimon_pyds.keys.merge.key_set import between
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.keys.merge.order_codes import comparable
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import Files, PlannedFile, sections
+from paimon_pyds.metadata.split import Files, sections
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import OptionError
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 
 T = TypeVar("T")
 R = TypeVar("R")

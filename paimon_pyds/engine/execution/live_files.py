@@ -28,9 +28,10 @@ from paimon_pyds.index.build import IndexSpec
 from paimon_pyds.index.keys import supports
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import partition_scalars
+from paimon_pyds.metadata.planned_file import FileBounds, PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import FileBounds, PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.argument import condition
 from paimon_pyds.sql.predicate.bind import bind

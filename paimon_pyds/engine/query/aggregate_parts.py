@@ -22,7 +22,7 @@ from paimon_pyds.base.types.kinds import INTEGER_KINDS, Kind
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.index.aggregate import COUNTING, ORDERING, SUMMING, IndexedColumn
 from paimon_pyds.index.keys import Key, order_codec
-from paimon_pyds.metadata.split import ColumnBounds
+from paimon_pyds.metadata.planned_file import ColumnBounds
 
 _MERGE_ROWS = 1 << 20
 """Distinct values that wait before they are merged into one part, to bound memory."""

@@ -22,7 +22,8 @@ from paimon_pyds.engine.query.answer import Answer, IndexedFile, Tally
 from paimon_pyds.engine.read import read_splits
 from paimon_pyds.engine.read.postponed_rows import WaitingRows
 from paimon_pyds.engine.read.split_read import check_row_counts
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import FileIO
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for

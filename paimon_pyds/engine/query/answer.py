@@ -14,7 +14,8 @@ from paimon_pyds.engine.read.live_rows import LiveRows, file_evolution
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.metadata.evolution.file_columns import same_type
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.sql.predicate.tree import Const
 
 if TYPE_CHECKING:

@@ -30,8 +30,9 @@ from paimon_pyds.keys.merge.order_codes import order_codes
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
 from paimon_pyds.metadata.partition_time import java_texts, partition_times
 from paimon_pyds.metadata.paths import partition_directory
+from paimon_pyds.metadata.planned_file import PlannedFile, SortedRun
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import Files, PlannedFile, SortedRun
+from paimon_pyds.metadata.split import Files
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const
 

@@ -38,8 +38,9 @@ from paimon_pyds.keys.merge.grouped_rows import Positions
 from paimon_pyds.keys.merge.key_set import KeySet, one_of
 from paimon_pyds.keys.merge.order_codes import order_codes, sorted_rows
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, result_schema, sections
+from paimon_pyds.metadata.split import ReadSpec, Split, result_schema, sections
 from paimon_pyds.sql.predicate.bind import bind
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and

@@ -21,7 +21,8 @@ from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
-from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import Files, ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import Const, root_columns

@@ -14,7 +14,8 @@ from paimon_pyds.base.arrays import array as arrow_array
 from paimon_pyds.base.arrays import pc, scalar, to_numpy
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.index.keys import Key, OrderCodec
-from paimon_pyds.metadata.split import ColumnBounds, PlannedFile, sections
+from paimon_pyds.metadata.planned_file import ColumnBounds, PlannedFile
+from paimon_pyds.metadata.split import sections
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.sql.text.order import SortColumn
 

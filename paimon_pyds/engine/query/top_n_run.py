@@ -39,7 +39,8 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.index.slices import first_of
-from paimon_pyds.metadata.split import ColumnBounds, PlannedFile, ReadSpec, result_schema, sections
+from paimon_pyds.metadata.planned_file import ColumnBounds, PlannedFile
+from paimon_pyds.metadata.split import ReadSpec, result_schema, sections
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.sql.text.order import EXAMPLE, TopN
 

@@ -25,8 +25,9 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import FoundRows
 from paimon_pyds.keys.merge.key_set import KeySet
 from paimon_pyds.metadata.manifest_reader import unpadded
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema
+from paimon_pyds.metadata.split import ReadSpec, result_schema
 from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_columns
 
 if TYPE_CHECKING:

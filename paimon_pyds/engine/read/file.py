@@ -33,8 +33,9 @@ from paimon_pyds.format import ReadCounters, filters_rows, has_kind, prunes_part
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import is_blob_file
 from paimon_pyds.metadata.partition import partition_texts
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.row_ids import IN_FILE
-from paimon_pyds.metadata.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
+from paimon_pyds.metadata.split import METADATA_FIELDS, ReadSpec, result_schema
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import forget

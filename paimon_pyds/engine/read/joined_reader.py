@@ -20,7 +20,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import FoundRows, plans_groups, prunes_parts
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
 from paimon_pyds.metadata.evolution.joined_columns import JoinedColumns
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from paimon_pyds.format import ReadCounters
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_scalars
-from paimon_pyds.metadata.split import DeletionFile, PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import DeletionFile, PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 from paimon_pyds.storage import FileIO, FileSource
 

@@ -44,8 +44,9 @@ from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.older_versions import OlderVersions
 from paimon_pyds.keys.merge.windows import MOST_RUNS, SortedBatches, windows, windows_in_rounds
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import Merging, PlannedFile, ReadSpec, result_schema
+from paimon_pyds.metadata.split import Merging, ReadSpec, result_schema
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
 

@@ -28,8 +28,9 @@ from paimon_pyds.engine.read.split_read import read_split, read_splits, with_blo
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, with_key_columns, without_deletes
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.windows import SortedBatches, windows
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import BlobReferences, PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.split import BlobReferences, ReadSpec, Split
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 

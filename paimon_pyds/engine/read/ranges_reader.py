@@ -16,7 +16,7 @@ from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.base.types.nested import nulls_of
 from paimon_pyds.format.plain_reader import PlainReader
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 
 if TYPE_CHECKING:
     from paimon_pyds.format.protocols import FormatReader

@@ -13,8 +13,8 @@ from paimon_pyds.base.arrays import Int64s, is_true, pc
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.format import FoundRows
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.row_ids import ROW_ID_FIELDS, row_id_values
-from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Predicate
 

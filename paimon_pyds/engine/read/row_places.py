@@ -14,7 +14,8 @@ from paimon_pyds.base.selection import bitmap_of
 from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.engine.read.small_files import MOST_TOGETHER, joined_files, read_numbered
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 
 _ROW_BITS = 32
 """Positions in a file are below 2^32, as a bitmap of them is."""

@@ -22,7 +22,8 @@ from paimon_pyds.format.batches import groups_of_size
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
 from paimon_pyds.metadata.partition import partition_values
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec, result_schema
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import requests_at_once

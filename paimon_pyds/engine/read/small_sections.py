@@ -18,7 +18,8 @@ from paimon_pyds.engine.read.sorted_runs import sorted_runs
 from paimon_pyds.keys.merge.key_values import LEVEL, with_key_columns
 from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.keys.merge.windows import is_sorted_run
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, sections
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec, sections
 from paimon_pyds.sql.predicate.tree import Const
 
 SECTION = "__paimon_section"

@@ -9,8 +9,8 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array
 from paimon_pyds.format import by_path
 from paimon_pyds.keys.merge.files_to_merge import rank_keys
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile
 
 
 def sorted_runs(files: Sequence[PlannedFile], schema: TableSchema) -> list[list[int]]:

@@ -23,7 +23,8 @@ from paimon_pyds.format import WHOLE_FILE
 from paimon_pyds.format.batches import bytes_held
 from paimon_pyds.format.threads import in_order
 from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, result_schema, sections
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec, Split, result_schema, sections
 from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import FIRST_READ, ReadsTogether, reads_together, requests_at_once
 

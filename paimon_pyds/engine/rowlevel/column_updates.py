@@ -30,8 +30,9 @@ from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.metadata.manifest import DataFile, is_apart, is_blob_file
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.storage import discard
 
 _BATCH_ROWS = 262_144

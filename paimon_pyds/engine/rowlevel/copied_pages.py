@@ -17,7 +17,8 @@ from paimon_pyds.engine.write.rolling import RowMetadata, data_file
 from paimon_pyds.format.statistics import StatsCollector, encode_stats
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.storage import discard
 
 if TYPE_CHECKING:

@@ -57,9 +57,10 @@ from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket, partitions_meeting
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
-from paimon_pyds.metadata.split import Files, PlannedFile, Split
+from paimon_pyds.metadata.split import Files, Split
 from paimon_pyds.sql.expression.bound import BoundExpression
 from paimon_pyds.sql.expression.operators import compare
 from paimon_pyds.sql.predicate.relaxation import partition_filter

@@ -52,8 +52,9 @@ from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import ExpressionError, OptionError
 from paimon_pyds.keys.bucket.dynamic import KeyShare
 from paimon_pyds.metadata.commit_message import CommitMessage, Guard
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.snapshot import Operation
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.expression.bound import Operand
 from paimon_pyds.sql.expression.condition import bind_rows_condition

@@ -31,9 +31,10 @@ from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const, Predicate
 

@@ -27,7 +27,8 @@ from paimon_pyds.engine.rowlevel.target import Candidate, Candidates, RowEdits, 
 from paimon_pyds.engine.write import TableWriter, WriteContext
 from paimon_pyds.keys.bucket.dynamic import KeyShare
 from paimon_pyds.metadata.commit_message import CommitMessage
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.sql.predicate.tree import Const
 
 

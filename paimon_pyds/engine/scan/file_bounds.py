@@ -29,7 +29,7 @@ from paimon_pyds.metadata.column_files import any_of_group
 from paimon_pyds.metadata.evolution.file_columns import same_type
 from paimon_pyds.metadata.manifest import MERGED, ROW_GROUP, SUPPLIED
 from paimon_pyds.metadata.partition import partition_values
-from paimon_pyds.metadata.split import ColumnBounds, FileBounds
+from paimon_pyds.metadata.planned_file import ColumnBounds, FileBounds
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.prune import ColumnStats, always_true

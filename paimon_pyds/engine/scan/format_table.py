@@ -26,7 +26,8 @@ from paimon_pyds.format import ReadCounters
 from paimon_pyds.metadata.directory_store import DirectoryStore
 from paimon_pyds.metadata.evolution.casting import cast_atomic
 from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
-from paimon_pyds.metadata.split import FileBounds, Files, PlannedFile
+from paimon_pyds.metadata.planned_file import FileBounds, PlannedFile
+from paimon_pyds.metadata.split import Files
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import FileStatus, forget

@@ -8,7 +8,7 @@ from paimon_pyds.base.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KIND
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO

@@ -40,9 +40,10 @@ from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, leading_columns, with_key_values
 from paimon_pyds.metadata.manifest import ANCHOR, MERGED, PLACE_COLUMNS, ROW_GROUP, SUPPLIED, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader, is_much
+from paimon_pyds.metadata.planned_file import FileBounds, PlannedFile
 from paimon_pyds.metadata.row_ids import NAMES, ROW_ID_FIELDS, with_row_ids
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import Files, MergedRows, Merging, ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.relaxation import partition_filter
 from paimon_pyds.sql.predicate.tree import Const, Predicate, computed_parts

@@ -28,18 +28,10 @@ from paimon_pyds.metadata.paths import (
     file_paths,
     partition_path,
 )
+from paimon_pyds.metadata.planned_file import DeletionFile, FileBounds, PlannedFile, SortedRun
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import (
-    DeletionFile,
-    FileBounds,
-    FileColumns,
-    Files,
-    PlannedFile,
-    ReadSpec,
-    SortedRun,
-    files_by_columns,
-)
+from paimon_pyds.metadata.split import FileColumns, Files, ReadSpec, files_by_columns
 from paimon_pyds.metadata.store import TableStore
 
 _LEAST_BUCKET = -(1 << 31)

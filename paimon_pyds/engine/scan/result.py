@@ -16,7 +16,8 @@ from paimon_pyds.base.arrays import pc, to_numpy
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.text import files_text, one_line
 from paimon_pyds.format import traits_of
-from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split, sections
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import Files, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
     from paimon_pyds.engine.read.postponed_rows import WaitingRows

@@ -25,8 +25,9 @@ from paimon_pyds.keys.merge.files_to_merge import highest_level
 from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, file_identities
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec, Split
+from paimon_pyds.metadata.split import Files, ReadSpec, Split
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for

@@ -22,7 +22,8 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.threads import in_order
 from paimon_pyds.keys.merge.key_values import INSERT, ROW_KINDS, ROWKIND, VALUE_KIND
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, sections
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec, Split, sections
 from paimon_pyds.storage import requests_at_once
 
 _HELD_BYTES = 128 << 20

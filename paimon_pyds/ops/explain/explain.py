@@ -22,7 +22,8 @@ from paimon_pyds.engine.read import FileTrace
 from paimon_pyds.engine.read.live_rows import SectionTrace
 from paimon_pyds.engine.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.split import Files, PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import Files, ReadSpec
 from paimon_pyds.ops.explain.file import Actual, ExplainedFile, PlannedVisit, RunPlan, explain_file
 from paimon_pyds.ops.explain.html import to_html, to_page
 from paimon_pyds.ops.explain.scan import ExplainedScan, to_text

@@ -24,7 +24,8 @@ from paimon_pyds.engine.scan.result import SkippedFile
 from paimon_pyds.format import plans_groups
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.index.evaluate import IndexAnswer, index_answers
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
 

@@ -29,8 +29,9 @@ from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_spe
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.argument import condition
 from paimon_pyds.sql.predicate.bind import bind

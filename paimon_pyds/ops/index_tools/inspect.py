@@ -24,8 +24,9 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, key_codec
 from paimon_pyds.index.source import Cursor, Window
 from paimon_pyds.metadata.evolution.file_columns import plan_evolution
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.among import as_leaves
 from paimon_pyds.sql.predicate.bind import bind_as_written

@@ -39,9 +39,10 @@ from paimon_pyds.errors import CommitConflictError, CorruptFileError, StorageErr
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, merged_container, parse_index_specs, plan_indexes
 from paimon_pyds.index.container import ContainerHead, parse_head
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Predicate
 from paimon_pyds.storage import ByteSource, FileIO, discard

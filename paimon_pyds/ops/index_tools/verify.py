@@ -36,7 +36,8 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import BSI, INDEX_TYPES, key_codec, supports
 from paimon_pyds.index.probe import IndexReader
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.index_tools.rewrite import build_indexes
 from paimon_pyds.sql.predicate.tree import Predicate

@@ -36,9 +36,10 @@ from paimon_pyds.engine.scan.travel import Difference, TableState
 from paimon_pyds.keys.merge.equal_values import equality_codes, pair_codes, row_hashes
 from paimon_pyds.keys.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS, VALUE_KIND
 from paimon_pyds.keys.merge.windows import SortedBatches, windows
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.concurrent import concurrent_map

@@ -41,8 +41,9 @@ from paimon_pyds.metadata.manifest import (
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.metadata.paths import file_paths
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.index_tools.verify import column_and_key
 from paimon_pyds.ops.maintenance.blob_packs import listed_packs

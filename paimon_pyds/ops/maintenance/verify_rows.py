@@ -23,8 +23,9 @@ from paimon_pyds.keys.bucket.hash_index import Hashes
 from paimon_pyds.keys.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import partition_scalars
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.ops.index_tools.verify import VerifyTask, verify_one
 from paimon_pyds.ops.maintenance.findings import Findings
 from paimon_pyds.sql.expression.operators import compare

@@ -21,7 +21,7 @@ from paimon_pyds.engine.write.writer import joined_batches
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner
 from paimon_pyds.metadata.commit_message import BucketFiles
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 
 _OPEN_BYTES = 256 << 20
 """Bytes in open files, over all buckets, before the fullest file is finished early."""

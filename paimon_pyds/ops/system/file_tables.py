@@ -22,9 +22,9 @@ from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.keys.merge.files_to_merge import is_clustered
 from paimon_pyds.metadata.evolution.casting import can_cast, cast_atomic
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.system.scan import Request, batches_of, matching_entries, slices
 from paimon_pyds.storage import FileIO

@@ -17,7 +17,7 @@ from paimon_pyds import Table
 from paimon_pyds.base.types import AtomicType, DataField, Kind
 from paimon_pyds.engine.query import lookup
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 from support.effort import sampled
 from support.fixtures import DEV, keyed_fixtures, table_path
 from support.values import dumps, json_rows

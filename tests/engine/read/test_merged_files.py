@@ -23,8 +23,9 @@ from paimon_pyds.format.parquet import reader as parquet_reader
 from paimon_pyds.keys.merge.filter import MergeFilter
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.planned_file import PlannedFile, SortedRun
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.split import Merging, PlannedFile, ReadSpec, SortedRun
+from paimon_pyds.metadata.split import Merging, ReadSpec
 from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO
 

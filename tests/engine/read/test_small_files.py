@@ -26,7 +26,8 @@ from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError, Unsuppor
 from paimon_pyds.format.avro.small_files import SmallFiles as AvroSmallFiles
 from paimon_pyds.format.orc.small_files import SmallFiles as OrcSmallFiles
 from paimon_pyds.format.parquet.small_files import SmallFiles
-from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema, sections
+from paimon_pyds.metadata.planned_file import PlannedFile
+from paimon_pyds.metadata.split import ReadSpec, result_schema, sections
 from support.data_files import fields_of, table_of, write_file
 from support.effort import LONG, sampled
 from support.random_world import random_world

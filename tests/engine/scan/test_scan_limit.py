@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.split import Files, PlannedFile, SortedRun
+from paimon_pyds.metadata.planned_file import PlannedFile, SortedRun
+from paimon_pyds.metadata.split import Files
 
 
 def _file(name: str, rows: int, section: int = 0, *, merged: bool = False) -> PlannedFile:

@@ -15,7 +15,7 @@ import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, UnknownColumnError
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.split import PlannedFile
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.ops.index_tools.advise import Advice, AdviceReport
 from paimon_pyds.ops.index_tools.cost import sample_files
 from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter, read_recorded

@@ -28,8 +28,8 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
+from paimon_pyds.metadata.planned_file import PlannedFile
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.index_tools import rewrite as module
 from paimon_pyds.ops.index_tools.rewrite import next_index_name
