@@ -15,7 +15,7 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, MapType, arrow_schema
 from paimon_pyds.base.types.kinds import STRING_KINDS
 from paimon_pyds.base.zones import default_zone
-from paimon_pyds.engine.read.file import open_data_file
+from paimon_pyds.engine.read.data_file import open_data_file
 from paimon_pyds.engine.scan.planned_files import (
     FileDetails,
     file_locations,

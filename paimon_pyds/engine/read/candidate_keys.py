@@ -19,7 +19,8 @@ from paimon_pyds.base.arrays import array, from_numpy, one_batch
 from paimon_pyds.base.row import decode_column
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.base.types import DataField, Kind
-from paimon_pyds.engine.read.file import FileReading, open_data_file, read_file, timed
+from paimon_pyds.engine.read.data_file import open_data_file
+from paimon_pyds.engine.read.file import FileReading, read_file, timed
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, SectionTrace, deleted_rows
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.format import FoundRows

@@ -9,36 +9,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyroaring import BitMap
 
-from paimon_pyds import format as formats
-from paimon_pyds.base.arrays import array, is_true, no_columns, one_array, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import is_true, no_columns, one_array, pc
 from paimon_pyds.base.cache import cached_property
-from paimon_pyds.base.options import TableOptions
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.selection import RowSelection
-from paimon_pyds.base.types import DataField, Kind, arrow_schema, arrow_type
+from paimon_pyds.base.types import DataField, Kind, arrow_schema
 from paimon_pyds.base.variant.parts import Path, VariantParts
+from paimon_pyds.engine.read.data_file import open_data_file
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.format import ReadCounters, filters_rows, has_kind, prunes_parts
-from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
-from paimon_pyds.metadata.manifest import is_blob_file
-from paimon_pyds.metadata.partition import partition_texts
+from paimon_pyds.format import filters_rows, has_kind, prunes_parts
 from paimon_pyds.metadata.planned_file import PlannedFile
-from paimon_pyds.metadata.row_ids import IN_FILE
-from paimon_pyds.metadata.split import METADATA_FIELDS, ReadSpec, result_schema
+from paimon_pyds.metadata.split import ReadSpec, result_schema
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Const
-from paimon_pyds.storage import forget
 
 if TYPE_CHECKING:
     from paimon_pyds.format.protocols import FormatReader
@@ -49,7 +41,6 @@ DEFAULT_BATCH_ROWS = 65_536
 """Rows of a batch, unless the caller sets another number."""
 _ONE_PASS_ROWS = 2_048
 """Selected rows up to which all columns are read at once: a second visit to the file would cost more."""
-_NUMBERS = KEY_VALUE_FIELDS[0]
 _PER_WANTED = 4
 """Rows that are tried at first for each wanted one, with a limit."""
 
@@ -106,82 +97,6 @@ def _read(live: LiveRows, batch_rows: int, limit: int | None) -> Generator[pa.Re
         for batch in reading.batches(batch_rows, limit):
             live.trace.rows_returned += batch.num_rows
             yield batch
-
-
-@contextmanager
-def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | None = None) -> Iterator[FormatReader]:
-    """A reader of a data file; of its parts where it has such.
-
-    Raises:
-        CorruptFileError: the file is damaged, or has not as many rows as its manifest says.
-        FileNotFoundError: it is gone.
-        StorageError: it can't be read.
-    """
-    counters = ReadCounters() if counters is None else counters
-    if file.parts and not file.is_joined:
-        with closing(_reader_of_ranges(spec, file, counters)) as ranged:
-            yield ranged
-        return
-    if file.parts:
-        from paimon_pyds.engine.read.joined_reader import JoinedReader
-
-        with closing(JoinedReader(file, spec.joined(file), partial(open_data_file, spec, counters=counters))) as joined:
-            yield joined
-        return
-    if file.schema_id < 0:
-        from paimon_pyds.engine.read.row_id_reader import RowIdReader
-
-        values = file._replace(schema_id=IN_FILE - file.schema_id)  # of the data file itself
-        opened = partial(open_data_file, spec, values, counters) if file.schema_id <= IN_FILE else None
-        yield RowIdReader(file, opened)
-        return
-    format_ = (formats.of_directory if spec.of_directory else formats.by_path)(file.path)
-    try:
-        reader = format_.open_reader(spec.io, file.path, file.size, counters, spec.hints(file))
-        try:
-            if reader.row_count != file.row_count:
-                raise CorruptFileError(
-                    f"the data file has {reader.row_count} rows, the manifest says {file.row_count}", path=file.path
-                )
-            if spec.sequence_gaps is not None and file.path in spec.sequence_gaps and file.ordered_by is None:
-                _check_numbers(reader, spec.sequence_gaps[file.path], file)
-            yield reader
-        finally:
-            reader.close()
-    except CorruptFileError as error:
-        forget(spec.io, file.path)
-        error.path = error.path or file.path
-        raise
-
-
-def _reader_of_ranges(spec: ReadSpec, file: PlannedFile, counters: ReadCounters) -> FormatReader:
-    """A reader of columns that several files hold, each for some of the rows."""
-    begin = file.first_row_id or 0
-    if not is_blob_file(file.path):
-        from paimon_pyds.engine.read.ranges_reader import RangesReader
-
-        return RangesReader(file, spec.fields_of, partial(open_data_file, spec, counters=counters))
-    from paimon_pyds.format.blob.reader import BlobReader, BlobSource
-
-    sources = [
-        BlobSource(part.path, part.size, (part.first_row_id or 0) - begin, part.row_count, part.sequence_number or 0)
-        for part in file.parts
-    ]
-    descriptors = TableOptions(spec.options or {}).get("blob-as-descriptor")
-    return BlobReader(spec.io, sources, file.row_count, counters, spec.hints(file), as_descriptors=bool(descriptors))
-
-
-def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
-    """Raises CorruptFileError if sequence numbers are not between two others, by the file's statistics."""
-    bounds = reader.bounds(_NUMBERS)
-    if bounds is None or (gap[0] < bounds[0] and bounds[1] < gap[1]):
-        return
-    raise CorruptFileError(
-        f"the file's sequence numbers are not all between {gap[0]} and {gap[1]}, as the manifests say of this file "
-        f"and of others with its keys: which rows are newer is not known",
-        path=file.path,
-        hint="compact the table with full=True: that goes by the numbers in the files",
-    )
 
 
 class PartUse(NamedTuple):
@@ -419,6 +334,8 @@ class FileReading:
             return batch
         if rows is None:
             raise ValueError("metadata columns need row positions")
+        from paimon_pyds.engine.read.metadata_columns import metadata_column  # few reads want such columns
+
         extra = [metadata_column(name, self.spec, self.file, rows) for name in self.spec.metadata_columns]
         return pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=result_schema(self.spec))
 
@@ -460,70 +377,3 @@ class _Positions:
             return rows if kept is None else rows[kept]
         first = self._first + start
         return np.arange(first, first + n, dtype=np.int64) if kept is None else np.flatnonzero(kept) + first
-
-
-def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
-    """A metadata column for these positions of the file.
-
-    Rows of a file have row ids from ``_FIRST_ROW_ID`` on, and its sequence number, until an update rewrites them: then
-    the file holds ``_ROW_ID`` and ``_SEQUENCE_NUMBER`` as columns, NULL where the old rule is right. (Source: Paimon
-    documentation, append-table/row-tracking, and the files that Java Paimon's row-level commands write.)
-    """
-    type_ = arrow_type(METADATA_FIELDS[name].type)
-    n = len(rows)
-    match name:
-        case "__paimon_file_path":
-            return pa.repeat(scalar(file.path, type_), n)
-        case "__paimon_row_index":
-            return array(rows, type_)
-        case "__paimon_bucket":
-            return pa.repeat(scalar(file.bucket, type_), n)
-        case "_ROW_ID":
-            first = file.first_row_id
-            ids = pa.nulls(n, type_) if first is None else array(rows + first, type_)
-            return _held_or(ids, name, spec, file, rows)
-        case "_SEQUENCE_NUMBER":
-            return _held_or(pa.repeat(scalar(file.sequence_number, type_), n), name, spec, file, rows)
-    pairs = partition_texts(spec.partition_fields, file.partition, spec.options or {})
-    one = array([list(pairs.items())], type_)
-    return pc.take(one, array(np.zeros(n, np.int8)))
-
-
-def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
-    """What the file holds in a column of its own, where it does; else the derived values."""
-    file = next((part for part in file.parts if part.schema_id <= IN_FILE), file)
-    if name not in (file.write_cols or ()) or not len(rows):
-        return derived
-    selection = RowSelection.of(rows.astype(np.uint32))
-    with open_data_file(spec, file) as reader:
-        held = [batch.column(0) for batch in reader.read([METADATA_FIELDS[name]], selection, len(rows))]
-    return pc.coalesce(pa.concat_arrays(held), derived)
-
-
-def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
-    """The positions of the live rows for which a condition is true, for deletes and updates.
-
-    If the file's index answers exactly, the data file is not opened; else only the columns of the filter are read.
-
-    ``spec``: its predicate is the condition, its metadata column the row index. ``file``: the data file, with its
-    embedded index, when it has one.
-
-    Raises:
-        CorruptFileError: the data file, its index or its deletion vector is damaged.
-        SnapshotNotFoundError: a file is gone.
-        StorageError: the file can't be read.
-    """
-    with file.must_exist("searched", "run the operation again"):
-        return _matching(LiveRows(spec.for_file(file), file))
-
-
-def _matching(live: LiveRows) -> BitMap:
-    candidates = live.candidates
-    live.close()
-    if candidates.is_none:
-        return BitMap()
-    if live.is_exact:
-        return BitMap(range(live.file.row_count)) if candidates.positions is None else candidates.positions
-    batches = read_file(live.spec, live.file.selecting(candidates))
-    found = [to_numpy(batch.column(batch.num_columns - 1)).astype(np.uint32) for batch in batches]
-    return BitMap(np.concatenate(found)) if found else BitMap()

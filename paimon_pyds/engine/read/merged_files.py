@@ -23,8 +23,9 @@ from paimon_pyds.base.sort.external import RowSorter, SortSpec
 from paimon_pyds.base.sort.keys import SortKeys
 from paimon_pyds.base.sort.spill import spill_codec
 from paimon_pyds.engine.read.candidate_keys import KeySearch, changed_keys, read_wanted
-from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, metadata_column, read_file
+from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, read_file
 from paimon_pyds.engine.read.live_rows import FileTrace, SectionTrace
+from paimon_pyds.engine.read.metadata_columns import metadata_column
 from paimon_pyds.engine.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.keys.merge.changed_rows import OLDER, changed_rows, updated_rows

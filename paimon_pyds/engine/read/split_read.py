@@ -15,7 +15,8 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import array
 from paimon_pyds.base.progress import phase
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file, read_live
+from paimon_pyds.engine.read.data_file import open_data_file
+from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, read_file, read_live
 from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows
 from paimon_pyds.engine.read.small_files import joined_files, read_small_files
 from paimon_pyds.errors import PaimonError

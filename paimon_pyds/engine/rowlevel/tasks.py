@@ -13,15 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.base.arrays import array, fixed_values
+from paimon_pyds.base.arrays import array, fixed_values, to_numpy
 from paimon_pyds.base.progress import worked
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField
 from paimon_pyds.engine.commit.publisher import removing_unfinished
 from paimon_pyds.engine.execution.executor import Executor, mapped
 from paimon_pyds.engine.execution.writing import abort_messages
-from paimon_pyds.engine.read.file import matching_rows
-from paimon_pyds.engine.read.live_rows import live_rows
+from paimon_pyds.engine.read.file import read_file
+from paimon_pyds.engine.read.live_rows import LiveRows, live_rows
 from paimon_pyds.engine.read.row_places import groups_of, places_of, read_files, read_places, rows_of_files
 from paimon_pyds.engine.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.engine.write import TableWriter, WriteContext
@@ -78,6 +78,35 @@ def _find(spec: ReadSpec, files: tuple[Candidate, ...]) -> list[FoundRows]:
         for file in group:
             worked(file.path)
     return found
+
+
+def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
+    """The positions of the live rows for which a condition is true, for deletes and updates.
+
+    If the file's index answers exactly, the data file is not opened; else only the columns of the filter are read.
+
+    ``spec``: its predicate is the condition, its metadata column the row index. ``file``: the data file, with its
+    embedded index, when it has one.
+
+    Raises:
+        CorruptFileError: the data file, its index or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: the file can't be read.
+    """
+    with file.must_exist("searched", "run the operation again"):
+        return _matching(LiveRows(spec.for_file(file), file))
+
+
+def _matching(live: LiveRows) -> BitMap:
+    candidates = live.candidates
+    live.close()
+    if candidates.is_none:
+        return BitMap()
+    if live.is_exact:
+        return BitMap(range(live.file.row_count)) if candidates.positions is None else candidates.positions
+    batches = read_file(live.spec, live.file.selecting(candidates))
+    found = [to_numpy(batch.column(batch.num_columns - 1)).astype(np.uint32) for batch in batches]
+    return BitMap(np.concatenate(found)) if found else BitMap()
 
 
 def run_tasks(

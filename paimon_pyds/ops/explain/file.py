@@ -18,7 +18,8 @@ from paimon_pyds.base.types import scalar_to_internal
 from paimon_pyds.engine.query.answer import IndexedFile
 from paimon_pyds.engine.query.top_n_rows import best_possible
 from paimon_pyds.engine.query.top_n_run import TopNQuery
-from paimon_pyds.engine.read.file import FileReading, PartUse, open_data_file
+from paimon_pyds.engine.read.data_file import open_data_file
+from paimon_pyds.engine.read.file import FileReading, PartUse
 from paimon_pyds.engine.read.live_rows import LiveRows
 from paimon_pyds.engine.scan.result import SkippedFile
 from paimon_pyds.format import plans_groups

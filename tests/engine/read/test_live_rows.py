@@ -8,8 +8,9 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.engine.read import read_file
-from paimon_pyds.engine.read.file import ROW_INDEX, matching_rows
+from paimon_pyds.engine.read.file import ROW_INDEX
 from paimon_pyds.engine.read.live_rows import LiveRows
+from paimon_pyds.engine.rowlevel.tasks import matching_rows
 
 ROWS = 500
 SCHEMA = pa.schema([("id", pa.int64()), ("code", pa.int32()), ("other", pa.int32())])
