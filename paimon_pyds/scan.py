@@ -30,16 +30,16 @@ from paimon_pyds.base.progress import followed, shown
 from paimon_pyds.base.row_stream import RowStream, library
 from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.base.types import DataField, arrow_schema, fields_named
+from paimon_pyds.base.types import Kind as TypeKind
 from paimon_pyds.base.zones import default_zone
-from paimon_pyds.engine.query import blob_views
 from paimon_pyds.engine.scan.request import ScanRequest
 from paimon_pyds.engine.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
-from paimon_pyds.format import HELD_BATCH_BYTES
+from paimon_pyds.format import HELD_BATCH_BYTES, has_kind
 from paimon_pyds.metadata.row_ids import condition_fields
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.split import METADATA_FIELDS
+from paimon_pyds.metadata.split import METADATA_FIELDS, ViewFinder
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.argument import condition
 from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and
@@ -160,7 +160,7 @@ class Scan(RowStream):
             between=between,
             read_optimized=read_optimized,
             zone=zone,
-            find_views=blob_views.places,
+            find_views=_view_finder(state.schema),
         )
         predicate = self._bound(where)
         order = None if top_n is None else self._checked_order(top_n)
@@ -860,6 +860,15 @@ def _options_of(latest: TableSchema, schema: TableSchema) -> dict[str, str]:
     of_latest = blob_options(latest.options)
     others = {key: value for key, value in latest.options.items() if key not in of_latest}
     return others | blob_options(schema.options)
+
+
+def _view_finder(schema: TableSchema) -> ViewFinder | None:
+    """What finds the BLOBs of other tables that views stand for; None where no column may hold one."""
+    if not any(has_kind(field.type, TypeKind.BLOB) for field in schema.fields):
+        return None
+    from paimon_pyds.engine.query.blob_views import places
+
+    return places
 
 
 def _resolve_columns(

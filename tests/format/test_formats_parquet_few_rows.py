@@ -20,6 +20,7 @@ from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import ReadCounters
 from paimon_pyds.format.parquet import gather_values as gather
+from paimon_pyds.format.parquet import gather_values as gathering
 from paimon_pyds.format.parquet import page_picks, reader
 from paimon_pyds.format.parquet.gather_values import gather_values
 from paimon_pyds.format.parquet.index_runs import index_page, indices_at
@@ -98,7 +99,7 @@ def test_gathered_pages_equal_whole_ones(
         gathered.extend(after is not before for after, before in zip(found[0], picks, strict=True))
         return found
 
-    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr(gathering, "gather_values", watched)
     monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
     monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.CONTEXT_BYTES", 1 << 20)
     monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
@@ -188,7 +189,7 @@ def test_texts_of_one_length_are_gathered(
         found.append(result[0][0][0].boundaries.startswith(b"gathered"))
         return result
 
-    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr(gathering, "gather_values", watched)
     monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
     monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.SPARSE_BLOCK_BYTES", 5_000)
     monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
@@ -230,7 +231,7 @@ def test_values_of_full_dictionaries_are_gathered(
         found.append((result[0].boundaries.startswith(b"gathered"), max(pick.prefix[1] for pick in result)))
         return [result], parts
 
-    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr(gathering, "gather_values", watched)
     monkeypatch.setattr(gather, "FEW_PAGES", few_pages)
     monkeypatch.setattr(gather, "LARGE_DICTIONARIES", 0)
     monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
@@ -266,7 +267,7 @@ def test_headers_that_contradict_the_page_index(
         seen.extend([picks[0], data[0]])
         return gather_values(picks, data, *rest)
 
-    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr(gathering, "gather_values", watched)
     _read(path, [5, N // 2], FIELDS[9:10])
     [pick], data = seen
     read([pick], data)
@@ -294,7 +295,7 @@ def test_a_large_dictionary_for_few_pages_stays_compressed(
         found.extend(after is not before for after, before in zip(result[0], picks, strict=True))
         return result
 
-    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr(gathering, "gather_values", watched)
     monkeypatch.setattr(page_picks, "PAGE_MICROS", -1e6)
     assert _read(path, list(rows), FIELDS[3:4]).equals(table.take(pa.array(list(rows))))
     assert found == [undone]

@@ -33,7 +33,6 @@ from paimon_pyds.format.parquet.conversion import (
     without_rows,
 )
 from paimon_pyds.format.parquet.footer import Leaf
-from paimon_pyds.format.parquet.gather_values import gather_values
 from paimon_pyds.format.parquet.page_picks import (
     Estimate,
     PagePick,
@@ -43,7 +42,6 @@ from paimon_pyds.format.parquet.page_picks import (
     places_of,
     too_many_rows,
 )
-from paimon_pyds.format.parquet.pages import decode_picks
 from paimon_pyds.format.parquet.source import ParquetSource, decoding
 from paimon_pyds.format.parquet.wide import WideFile
 from paimon_pyds.format.threads import all_of, in_order
@@ -482,6 +480,9 @@ class ParquetReader:
         yield conform_batch(pa.RecordBatch.from_arrays(arrays, columns.schema.names), columns.schema, self._path)
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
+        from paimon_pyds.format.parquet.gather_values import gather_values  # many files are read whole
+        from paimon_pyds.format.parquet.pages import decode_picks
+
         # else each pass allocates new memory, which takes longer than copying pages into it
         keep_freed_memory(sum(pick.size for column in picks for pick in column))
         joined = self._source.read_joined([places_of(column) for column in picks])

@@ -11,18 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Semaphore
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.format.parquet.conversion import BatchRows
 from paimon_pyds.format.parquet.footer import Chunk, Leaf
-from paimon_pyds.format.parquet.gather_values import ColumnPages
 from paimon_pyds.format.parquet.page_index import PageTable
 from paimon_pyds.format.parquet.page_picks import WIDTHS, ZSTD, PagePick, pick_whole_pages
-from paimon_pyds.format.parquet.pages import Pages, decode_picks
 from paimon_pyds.format.parquet.source import ParquetSource, decoding
 from paimon_pyds.format.threads import all_of
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.parquet.pages import Pages
 
 _AS_STORED = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()})
 _LOCATION_BYTES = 12
@@ -61,6 +63,8 @@ def small_pages(
     ``leaves``: the columns, flat and with a page index. ``sizing``: how many rows to decode next.
     Raises CorruptFileError: the pages are not what the page index says, or can't be decoded.
     """
+    from paimon_pyds.format.parquet.pages import decode_picks
+
     start, stop = source.footer.groups[group]
     with source.arrow_file(int96=False) as file:
         schema = file.schema_arrow  # pyarrow converts all columns at each access
@@ -92,6 +96,8 @@ class _Column:
     """A column chunk. ``stored`` are its bytes."""
 
     def __init__(self, leaf: Leaf, chunk: Chunk, table: PageTable, stored: bytes, path: str) -> None:
+        from paimon_pyds.format.parquet.gather_values import ColumnPages  # few row groups have small pages
+
         self._leaf, self._chunk, self._table, self._path = leaf, chunk, table, path
         every = pick_whole_pages(leaf, chunk, table, np.arange(len(table)), np.zeros(0, np.int64))
         begins, ends = (edges.tolist() for edges in every.edges(chunk.start))

@@ -66,14 +66,13 @@ def test_a_first_read_of_joined_files_imports_no_compute(tmp_path: Path) -> None
 
 _UNUSED = {
     "base.absent_fields", "base.frames", "base.options.describe", "base.options.iceberg", "base.python_values",
-    "base.row.encode", "base.sort", "engine.read.merged_files", "format.avro.batch_decode", "format.avro.encode",
-    "format.blob.references",
-    "format.parquet.index_runs", "format.parquet.sorted_column", "format.protocols", "format.shared_maps",
-    "index", "keys.merge.files_to_merge", "keys.merge.key_set", "keys.merge.merger", "metadata.column_files",
-    "metadata.manifest_records",
-    "sql.expression.functions", "sql.predicate.among", "sql.predicate.compare", "sql.predicate.disjunction",
-    "sql.predicate.like", "sql.predicate.literal_bounds", "sql.text.casts", "sql.text.intervals",
-    "storage.local_writes", "storage.object_store",
+    "base.row.encode", "base.sort", "engine.query.blob_views", "engine.read.merged_files",
+    "engine.read.metadata_columns", "format.avro.batch_decode", "format.avro.encode", "format.blob.references",
+    "format.parquet.gather_values", "format.parquet.index_runs", "format.parquet.sorted_column", "format.protocols",
+    "format.shared_maps", "index", "keys.merge.files_to_merge", "keys.merge.key_set", "keys.merge.merger",
+    "metadata.column_files", "metadata.manifest_records", "sql.expression.functions", "sql.predicate.among",
+    "sql.predicate.compare", "sql.predicate.disjunction", "sql.predicate.like", "sql.predicate.literal_bounds",
+    "sql.text.casts", "sql.text.intervals", "storage.local_writes", "storage.object_store",
 }  # fmt: skip
 """Modules that a filter by one value of a plain table has no need of."""
 _READING = {"engine.read.file", "engine.read.split_read", "format.parquet.reader", "pyarrow._parquet"}
