@@ -19,9 +19,8 @@ from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema, p
 from paimon_pyds.base.varints import varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import ReadCounters
+from paimon_pyds.format.parquet import column_pages, data_pages, page_picks, reader
 from paimon_pyds.format.parquet import gather_values as gather
-from paimon_pyds.format.parquet import gather_values as gathering
-from paimon_pyds.format.parquet import page_picks, reader
 from paimon_pyds.format.parquet.gather_values import gather_values
 from paimon_pyds.format.parquet.index_runs import index_page, indices_at
 from paimon_pyds.format.parquet.page_index import PageTable
@@ -99,10 +98,11 @@ def test_gathered_pages_equal_whole_ones(
         gathered.extend(after is not before for after, before in zip(found[0], picks, strict=True))
         return found
 
-    monkeypatch.setattr(gathering, "gather_values", watched)
+    monkeypatch.setattr(gather, "gather_values", watched)
     monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.CONTEXT_BYTES", 1 << 20)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
+    monkeypatch.setattr(column_pages, "CONTEXT_BYTES", 1 << 20)
+    for module in (gather, column_pages):
+        monkeypatch.setattr(module, "FEW_PAGES", few_pages)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     if version == "1.0":  # many pages of zstd are decompressed; of others, two columns have plain numbers and no NULL
@@ -134,7 +134,8 @@ def test_a_page_that_ends_early_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, few_pages: int
 ) -> None:
     """pyarrow's codecs fill up with zeros what snappy, gzip and LZ4 don't give."""
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
+    for module in (gather, column_pages):
+        monkeypatch.setattr(module, "FEW_PAGES", few_pages)
     values = np.arange(100, dtype=np.int64).tobytes()
     plain = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": np.arange(100)}), plain, write_page_index=True, use_dictionary=False)
@@ -169,9 +170,9 @@ def test_a_page_that_ends_early_is_found(
 
 @given(st.lists(st.integers(1, (1 << 20) - 1), min_size=1, max_size=9))
 def test_levels_of_pages_without_null(counts: list[int]) -> None:
-    lengths, words = gather._usual_levels(np.array(counts))
+    lengths, words = data_pages._usual_levels(np.array(counts))
     for count, length, word in zip(counts, lengths.tolist(), words.tolist(), strict=True):
-        assert int(word).to_bytes(8, "little")[:length] == gather._no_nulls(count)
+        assert int(word).to_bytes(8, "little")[:length] == data_pages.no_nulls(count)
         assert int(word) >> 8 * length == 0
 
 
@@ -189,9 +190,10 @@ def test_texts_of_one_length_are_gathered(
         found.append(result[0][0][0].boundaries.startswith(b"gathered"))
         return result
 
-    monkeypatch.setattr(gathering, "gather_values", watched)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.FEW_PAGES", few_pages)
-    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values.SPARSE_BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(gather, "gather_values", watched)
+    for module in (gather, column_pages):
+        monkeypatch.setattr(module, "FEW_PAGES", few_pages)
+    monkeypatch.setattr(column_pages, "SPARSE_BLOCK_BYTES", 5_000)
     monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
     rows = np.arange(50, N, 900)
     for one, gathered in (("", True), ("xx", False)):
@@ -231,8 +233,9 @@ def test_values_of_full_dictionaries_are_gathered(
         found.append((result[0].boundaries.startswith(b"gathered"), max(pick.prefix[1] for pick in result)))
         return [result], parts
 
-    monkeypatch.setattr(gathering, "gather_values", watched)
-    monkeypatch.setattr(gather, "FEW_PAGES", few_pages)
+    monkeypatch.setattr(gather, "gather_values", watched)
+    for module in (gather, column_pages):
+        monkeypatch.setattr(module, "FEW_PAGES", few_pages)
     monkeypatch.setattr(gather, "LARGE_DICTIONARIES", 0)
     monkeypatch.setattr(page_picks, "SINGLE_PAGE_MICROS", -1e6)
     fields = from_arrow_schema(table.schema)
@@ -267,7 +270,7 @@ def test_headers_that_contradict_the_page_index(
         seen.extend([picks[0], data[0]])
         return gather_values(picks, data, *rest)
 
-    monkeypatch.setattr(gathering, "gather_values", watched)
+    monkeypatch.setattr(gather, "gather_values", watched)
     _read(path, [5, N // 2], FIELDS[9:10])
     [pick], data = seen
     read([pick], data)
@@ -295,7 +298,7 @@ def test_a_large_dictionary_for_few_pages_stays_compressed(
         found.extend(after is not before for after, before in zip(result[0], picks, strict=True))
         return result
 
-    monkeypatch.setattr(gathering, "gather_values", watched)
+    monkeypatch.setattr(gather, "gather_values", watched)
     monkeypatch.setattr(page_picks, "PAGE_MICROS", -1e6)
     assert _read(path, list(rows), FIELDS[3:4]).equals(table.take(pa.array(list(rows))))
     assert found == [undone]

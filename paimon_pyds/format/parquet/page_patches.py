@@ -26,7 +26,7 @@ from paimon_pyds.format.parquet.chunk_pages import (
     copied_group,
     page_limits,
 )
-from paimon_pyds.format.parquet.gather_values import value_starts
+from paimon_pyds.format.parquet.data_pages import value_starts
 from paimon_pyds.format.parquet.index_runs import index_places
 from paimon_pyds.format.parquet.old_file import OldFile
 from paimon_pyds.format.parquet.page_bodies import page_bodies

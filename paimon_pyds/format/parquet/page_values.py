@@ -18,8 +18,8 @@ from paimon_pyds.base.arrays import Flags, Int64s, Octets, from_numpy, pc, to_nu
 from paimon_pyds.base.checksums import crc32
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format.parquet.chunk_pages import ChunkPages, CopiedPages
+from paimon_pyds.format.parquet.data_pages import heads_with_checksums
 from paimon_pyds.format.parquet.footer import Footer, footer_of
-from paimon_pyds.format.parquet.gather_values import heads_with_checksums
 from paimon_pyds.format.parquet.index_runs import IndexPlaces, encode_indices, indices_at, replace_packed
 from paimon_pyds.format.parquet.page_bodies import page_body
 from paimon_pyds.format.parquet.page_picks import CODECS, PLAIN, PLAIN_DICTIONARY, value_width

@@ -96,7 +96,7 @@ class _Column:
     """A column chunk. ``stored`` are its bytes."""
 
     def __init__(self, leaf: Leaf, chunk: Chunk, table: PageTable, stored: bytes, path: str) -> None:
-        from paimon_pyds.format.parquet.gather_values import ColumnPages  # few row groups have small pages
+        from paimon_pyds.format.parquet.column_pages import ColumnPages
 
         self._leaf, self._chunk, self._table, self._path = leaf, chunk, table, path
         every = pick_whole_pages(leaf, chunk, table, np.arange(len(table)), np.zeros(0, np.int64))

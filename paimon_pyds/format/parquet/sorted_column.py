@@ -16,8 +16,8 @@ from paimon_pyds.base.arrays import Int64s, to_numpy
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.types import DataField
 from paimon_pyds.format import FoundRows
+from paimon_pyds.format.parquet.column_pages import ColumnPages
 from paimon_pyds.format.parquet.footer import Leaf
-from paimon_pyds.format.parquet.gather_values import ColumnPages
 from paimon_pyds.format.parquet.page_index import ColumnIndex
 from paimon_pyds.format.parquet.page_picks import PagePick, pick_whole_pages, places_of
 from paimon_pyds.format.parquet.prune import orders_values
