@@ -280,7 +280,7 @@ def ours_predicates(path: str, kind: str) -> dict[str, Any]:
     from paimon_pyds.index.evaluate import FileIndex
     from paimon_pyds.sql.predicate.bind import bind
     from paimon_pyds.sql.predicate.normal_form import parse_filter
-    from paimon_pyds.storage import FileSource
+    from paimon_pyds.storage.byte_source import FileSource
 
     table = ours(path)
     rng = np.random.default_rng(4)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,9 @@ from paimon_pyds.index.keys import BITMAP, BSI, RANGE_BITMAP, KeyCodec, key_code
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slices import BitSlices, best_rows, first_of, slice_counts, slice_total, slice_values
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 ORDERING = (RANGE_BITMAP, BSI, BITMAP)
 """Index types by what they cost for a top n or a minimum, cheapest first."""

@@ -16,7 +16,7 @@ import bisect
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,9 @@ from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_groups, read_layout
 from paimon_pyds.index.source import Cursor, LoadedBytes, Window, corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
 _SINGLE_BITMAP_BYTES = 18

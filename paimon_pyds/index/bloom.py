@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,9 @@ from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Points, Probe
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _MAX_HASHES = 2048  # the smallest fpp that a double can hold needs 1,075
 _WHOLE_BYTES = 64 << 10

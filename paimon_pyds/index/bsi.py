@@ -11,6 +11,7 @@ Negative values are stored by their absolute value, in a part of their own. Java
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
@@ -25,7 +26,9 @@ from paimon_pyds.index.roaring.codec import encode_mask, read_layout
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import Cursor, LoadedBytes, corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _VERSION = 1
 """Version of the format."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -28,7 +28,9 @@ from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary, IndexLimitError
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, key_codec, supports
 from paimon_pyds.index.range_bitmap import write_range_bitmap
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _PREFIX = "file-index."
 _OPTIONS: Mapping[str, frozenset[str]] = {

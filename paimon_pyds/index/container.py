@@ -25,7 +25,7 @@ import io
 import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from xxhash import xxh3_64_digest
 
@@ -33,7 +33,9 @@ from paimon_pyds.base.checksums import checksum
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 MAGIC = 1493475289347502
 """First eight bytes of a container, as a big-endian number."""

@@ -32,7 +32,8 @@ from paimon_pyds.index.source import MeteredSource, Window
 from paimon_pyds.sql.predicate.among import as_leaves, has_few_rows
 from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
-from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource, forget
+from paimon_pyds.storage import FileIO, forget
+from paimon_pyds.storage.byte_source import ByteSource, BytesSource, FileSource
 
 DEFAULT_CACHE_BYTES = 32 << 20
 """Bytes of bitmaps and dictionary blocks that one open container caches."""

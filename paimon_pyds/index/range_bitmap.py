@@ -13,6 +13,7 @@ Without a value other than NULL there is no min and max, and Java writes 64 empt
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
@@ -27,7 +28,9 @@ from paimon_pyds.index.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import Cursor, Window, corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _VERSION = 1
 """Version of the format."""

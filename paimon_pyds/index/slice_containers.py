@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
@@ -25,7 +26,9 @@ from paimon_pyds.index.roaring.codec import (
     encode_header,
 )
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _SHARE = 5
 """A container picked out costs about as much as three in a row; a fifth of them is worth it."""

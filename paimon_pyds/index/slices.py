@@ -7,6 +7,7 @@ of rows that are handed in or out are not to be changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
@@ -17,7 +18,9 @@ from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.index.slice_codec import RowOrder, order_rows
 from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.source import views
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 ByteRange = tuple[int, int]
 

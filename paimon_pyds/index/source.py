@@ -6,9 +6,12 @@ Everything here distrusts lengths: reading past the end of a window is CorruptFi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.storage import ByteSource, FileSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _WHOLE_BYTES = 64 << 10
 """Bytes of a source up to which its first read takes all of it."""
@@ -113,6 +116,8 @@ class MeteredSource:
 
     def keep(self) -> None:
         """See `FileSource.keep`; other sources have nothing to keep."""
+        from paimon_pyds.storage.byte_source import FileSource
+
         if isinstance(self._source, FileSource):
             self._source.keep()
 

@@ -22,7 +22,7 @@ from paimon_pyds.index.container import (
     parse_head,
     write_container,
 )
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import examples
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

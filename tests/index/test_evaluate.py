@@ -14,7 +14,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, Op, Or
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 
 ROWS = 200_000
 INT, STRING = parse_type("INT"), parse_type("STRING")

@@ -31,7 +31,7 @@ from paimon_pyds.index.global_index.row_ids import decode_row_ids, encode_row_id
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import make_probe
 from paimon_pyds.sql.predicate.tree import Op
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import LONG
 from support.v2_fixtures import v2_table
 

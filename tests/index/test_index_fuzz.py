@@ -15,7 +15,7 @@ from paimon_pyds.index.aggregate import COUNTING
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.keys import INDEX_TYPES
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.index_fuzz import BOUND, FUZZ, SEEDS, PeakMemory, Seed, ask_all, mutated, seeds_of, take_whole
 
 EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4

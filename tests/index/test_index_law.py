@@ -22,7 +22,7 @@ from paimon_pyds.index.keys import INDEX_TYPES, supports
 from paimon_pyds.sql.predicate.among import among
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import LONG
 from support.file_indexes import positions
 from support.strategies import values

@@ -27,7 +27,7 @@ from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.index.slice_containers import read_containers
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import MeteredSource
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.file_indexes import encoded
 from support.fixtures import DEV, json_lines
 from support.index_fuzz import FUZZ, mutated

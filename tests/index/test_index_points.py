@@ -14,7 +14,7 @@ from paimon_pyds.index.build import bloom_size
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Points
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 
 
 @pytest.mark.parametrize(("items", "fpp"), [(300, 0.5), (800_000, 0.1), (200, 1e-300)])

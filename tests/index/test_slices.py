@@ -17,7 +17,7 @@ from paimon_pyds.index.probe import Interval, make_probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
 from paimon_pyds.index.source import MeteredSource
 from paimon_pyds.sql.predicate.tree import Op
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.file_indexes import encoded
 
 ROWS = 20_000

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds import storage
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
-from paimon_pyds.storage import FileIO, FileSource, local_writes, read_coalesced
+from paimon_pyds.storage import FileIO, local_writes, read_coalesced
 from paimon_pyds.storage import local as local_module
+from paimon_pyds.storage.byte_source import FileSource
 from paimon_pyds.storage.local import LocalFileIO
 
 IO = LocalFileIO()

@@ -21,7 +21,8 @@ from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata import prefetch as ahead
 from paimon_pyds.metadata.manifest_store import METADATA_CACHE
 from paimon_pyds.scan import Scan
-from paimon_pyds.storage import FileSource, open_file_io
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage.byte_source import FileSource
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.storage.range_cache import RANGE_CACHE
 from support.s3_server import AFTER, BEFORE, Server, serving

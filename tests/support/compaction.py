@@ -117,7 +117,7 @@ def delete_positions(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> N
 
 def _positions(table: pp.Table, entry: IndexEntry) -> dict[str, BitMap]:
     from paimon_pyds.metadata.deletion.vector import read_vector
-    from paimon_pyds.storage import FileSource
+    from paimon_pyds.storage.byte_source import FileSource
 
     source = FileSource(table._store.io, table._store.paths.index(entry.file_name))
     return {

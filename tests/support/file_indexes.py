@@ -18,7 +18,7 @@ from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Nulls, Points
 from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.oracle_filters import internal_value
 
 EPOCH = dt.datetime(1970, 1, 1)

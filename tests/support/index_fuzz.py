@@ -19,7 +19,7 @@ from paimon_pyds.index.decode import decode_index
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
 from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import LONG
 from support.fixtures import DEV, json_lines
 

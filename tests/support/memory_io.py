@@ -9,7 +9,8 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
-from paimon_pyds.storage import BytesSource, FileStatus
+from paimon_pyds.storage import FileStatus
+from paimon_pyds.storage.byte_source import BytesSource
 
 
 class MemoryIO:

@@ -37,7 +37,8 @@ from paimon_pyds.sql.predicate.argument import condition
 from paimon_pyds.sql.predicate.bind import bind
 from paimon_pyds.sql.predicate.normal_form import parse_filter
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
-from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
+from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.byte_source import ByteSource, BytesSource, FileSource
 
 _BATCH_ROWS = 131_072
 """Rows of a batch."""

@@ -27,7 +27,7 @@ from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.metadata.planned_file import DeletionFile, PlannedFile
 from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.sql.predicate.tree import Const, Predicate
-from paimon_pyds.storage import FileIO, FileSource
+from paimon_pyds.storage import FileIO
 
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import FileIndex, IndexResult
@@ -121,6 +121,7 @@ def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> B
     if deletion is None:
         return BitMap()
     from paimon_pyds.metadata.deletion.vector import read_vector
+    from paimon_pyds.storage.byte_source import FileSource
 
     source = FileSource(io, deletion.path, kept=True)
     positions = read_vector(source, deletion.offset, deletion.length, deletion.cardinality, row_count).positions

@@ -33,7 +33,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.sql.predicate.among import as_leaves
 from paimon_pyds.sql.predicate.to_sql import to_sql
 from paimon_pyds.sql.predicate.tree import Among, And, Leaf, Or, Predicate
-from paimon_pyds.storage import FileSource
+from paimon_pyds.storage.byte_source import FileSource
 
 if TYPE_CHECKING:
     from paimon_pyds.engine.scan.plan import Planner

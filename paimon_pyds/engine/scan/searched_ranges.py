@@ -16,7 +16,7 @@ from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.engine.scan.global_index import RowGroups, index_of, ranges_of, type_of
 from paimon_pyds.engine.scan.planned_files import index_file_paths
 from paimon_pyds.metadata.manifest import IndexEntry
-from paimon_pyds.storage import FileSource
+from paimon_pyds.storage.byte_source import FileSource
 
 if TYPE_CHECKING:
     from paimon_pyds.engine.scan.plan import Planner

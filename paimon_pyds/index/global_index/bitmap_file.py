@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -28,7 +28,9 @@ from paimon_pyds.index.global_index.row_ids import decode_row_ids, sorted_ids
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Interval
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _FOOTER = struct.Struct(">QIQIQIIII")
 _MAGIC, _VERSION = 0x42474958, 1

@@ -21,7 +21,7 @@ from paimon_pyds.base.varints import LONGER, unsigned_varints, varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format.avro.compression import compressor, decompressor
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage import ByteSource, read_joined
+from paimon_pyds.storage.byte_source import ByteSource, read_joined
 
 TRAILER_BYTES = 5
 _CRC_BYTES = 4

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,9 @@ from paimon_pyds.index.global_index.row_ids import NO_ROWS, decode_row_ids, sort
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Interval
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 FOOTER = struct.Struct("<QIQQIQIII")
 MAGIC, VERSION = 0x50425449, 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.types import DataType
@@ -14,7 +14,9 @@ from paimon_pyds.index.global_index.key_bytes import global_key_codec, key_reade
 from paimon_pyds.index.global_index.range_meta import KeyRange
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Interval, Nulls, Points, Probe
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 
 class IndexFile(Protocol):

@@ -21,7 +21,7 @@ import pyarrow as pa
 from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.index.global_index.row_ids import encode_row_ids
-from paimon_pyds.storage import FileSource
+from paimon_pyds.storage.byte_source import FileSource
 
 Vectors = npt.NDArray[np.float32]
 VECTOR_TYPES = ("ivf-flat", "diskann", "ivf-sq", "ivf-rq", "ivf-pq")

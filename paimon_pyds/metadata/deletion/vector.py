@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyroaring import BitMap
 
@@ -24,7 +24,9 @@ from paimon_pyds.base.checksums import crc32
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap, read_layout
-from paimon_pyds.storage import ByteSource
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 VERSION = 1
 MAGIC_32 = 1581511376

@@ -32,7 +32,8 @@ from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.unknown_members import UnknownMember
-from paimon_pyds.storage import FileSource, discard
+from paimon_pyds.storage import discard
+from paimon_pyds.storage.byte_source import FileSource
 
 
 @dataclass(frozen=True, slots=True)

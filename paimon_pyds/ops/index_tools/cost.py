@@ -38,7 +38,7 @@ from paimon_pyds.sql.predicate.bind import bind
 from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.normal_form import parse_filter
 from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 
 _MOST_ROWS = 2_000_000
 """Rows taken of one file at most: bounds memory."""

@@ -32,7 +32,7 @@ from paimon_pyds.sql.predicate.among import as_leaves
 from paimon_pyds.sql.predicate.bind import bind_as_written
 from paimon_pyds.sql.predicate.normal_form import parse_filter
 from paimon_pyds.sql.predicate.tree import Among, And, Const, Leaf, Or, Predicate, root_columns
-from paimon_pyds.storage import ByteSource, BytesSource
+from paimon_pyds.storage.byte_source import ByteSource, BytesSource
 
 _BYTES_AT_ONCE = 1 << 20
 """Bytes that are read at a time."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -45,7 +46,10 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sql.predicate.tree import Predicate
-from paimon_pyds.storage import ByteSource, FileIO, discard
+from paimon_pyds.storage import FileIO, discard
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.byte_source import ByteSource
 
 _CONFLICT_RETRIES = 10
 """Retries after conflicts with other commits."""

@@ -41,7 +41,7 @@ from paimon_pyds.metadata.split import ReadSpec
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.index_tools.rewrite import build_indexes
 from paimon_pyds.sql.predicate.tree import Predicate
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 
 FAULTS = frozenset({"missing", "stale", "corrupt", "row-count", "data"})
 

@@ -49,7 +49,8 @@ from paimon_pyds.ops.index_tools.verify import column_and_key
 from paimon_pyds.ops.maintenance.blob_packs import listed_packs
 from paimon_pyds.ops.maintenance.findings import Finding, Findings
 from paimon_pyds.ops.maintenance.verify_rows import KeyChecks, verify_rows
-from paimon_pyds.storage import FileIO, FileSource
+from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.byte_source import FileSource
 
 Identities = npt.NDArray[np.uint64]
 

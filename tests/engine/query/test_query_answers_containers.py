@@ -19,7 +19,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.roaring.codec import encode_bitmap
 from paimon_pyds.index.slice_containers import containers_of, read_containers
 from paimon_pyds.index.source import Window
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import examples
 
 CONTAINERS = 12

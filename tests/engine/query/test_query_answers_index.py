@@ -18,7 +18,7 @@ from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.decode import decode_index
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import BITMAP, BSI, RANGE_BITMAP, key_codec, supports
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.strategies import ATOMS, column
 
 OWN = {

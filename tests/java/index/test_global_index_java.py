@@ -18,7 +18,7 @@ from paimon_pyds.index.global_index.reader import open_global_index
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import make_probe
 from paimon_pyds.sql.predicate.tree import Op
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import SEED
 from support.oracle import Oracle
 

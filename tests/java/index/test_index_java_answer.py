@@ -11,7 +11,7 @@ import pytest
 from paimon_pyds.base.types import DataField, DataType, MapType
 from paimon_pyds.cli.main import main
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import sampled
 from support.fixtures import DEV, fixture_names, json_lines, meta, table_fields, table_path
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart

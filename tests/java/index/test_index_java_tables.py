@@ -16,7 +16,7 @@ from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_spe
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.sql.predicate.exact import matches
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import sampled
 from support.file_indexes import agrees, positions, predicate, same_answers
 from support.fixtures import DEV, json_lines, meta, table_fields, table_path

@@ -13,7 +13,7 @@ from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.file_indexes import agrees, column, predicate, same_answers
 from support.fixtures import DEV, json_lines
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart

@@ -14,7 +14,7 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.deletion.vector import DeletionVector, read_vector, write_vectors
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.record_codec import decode_index_manifest, encode_index_manifest
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import LONG
 
 FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "700"))

@@ -20,7 +20,7 @@ from paimon_pyds.metadata.deletion.vector import (
     read_vector,
     write_vectors,
 )
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import examples
 from support.fixtures import DEV, json_lines
 

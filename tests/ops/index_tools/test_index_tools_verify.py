@@ -26,7 +26,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
 from paimon_pyds.ops.index_tools.inspect import dump_container
 from paimon_pyds.ops.index_tools.verify import VerifyReport
-from paimon_pyds.storage import BytesSource
+from paimon_pyds.storage.byte_source import BytesSource
 from support.effort import examples, sampled
 from support.fixtures import DEV, requires_shared, table_path
 from support.live_files import live_files
