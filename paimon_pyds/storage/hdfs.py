@@ -34,7 +34,8 @@ from paimon_pyds.errors import (
     PaimonError,
     StorageError,
 )
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, missing_file, read_coalesced, scheme_of
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, read_coalesced, scheme_of
+from paimon_pyds.storage.faults import missing_file
 from paimon_pyds.storage.hadoop_settings import hadoop_settings
 from paimon_pyds.storage.hdfs_address import address_of, check_mounted, complete
 from paimon_pyds.storage.hdfs_client import AnyClient, client_of

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from paimon_pyds.base.secrets import redact
 from paimon_pyds.errors import StorageError
-from paimon_pyds.storage import missing_file
+from paimon_pyds.storage.faults import missing_file
 
 _FROM_SERVER = re.compile(r'\w*RPCError\("([\w.$]+)", "(.*)', re.S)
 _FROM_CLIENT = re.compile(r'[A-Z]\w+\((?:GssMajorCodes.*?}, \d+, )?"(.*)', re.S)

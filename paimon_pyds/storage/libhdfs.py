@@ -16,7 +16,8 @@ import pyarrow as pa
 from paimon_pyds.base.secrets import raise_alone, redact
 from paimon_pyds.base.text import whole_number
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, missing_file, read_coalesced, storage_faults
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced
+from paimon_pyds.storage.faults import missing_file, storage_faults
 from paimon_pyds.storage.hadoop_settings import PREFIX
 from paimon_pyds.storage.remote import RemoteFileIO
 

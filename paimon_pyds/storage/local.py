@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import AlreadyExistsError, StorageError
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, storage_error, storage_faults
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced
+from paimon_pyds.storage.faults import storage_error, storage_faults
 
 if TYPE_CHECKING:
     pass

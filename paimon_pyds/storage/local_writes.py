@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from paimon_pyds.base.retry import Pauses, Retry
 from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import StorageError
-from paimon_pyds.storage import storage_error, storage_faults
+from paimon_pyds.storage.faults import storage_error, storage_faults
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from paimon_pyds.storage import FileIO, storage_faults
+from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.faults import storage_faults
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

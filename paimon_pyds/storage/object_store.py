@@ -34,7 +34,8 @@ from paimon_pyds.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, missing_file, scheme_of
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
+from paimon_pyds.storage.faults import missing_file
 from paimon_pyds.storage.object_errors import (
     bucket_word,
     hint_of,

@@ -21,7 +21,7 @@ from paimon_pyds.errors import (
     StorageError,
     redact,
 )
-from paimon_pyds.storage import storage_faults
+from paimon_pyds.storage.faults import storage_faults
 
 ROWS = pa.table({"id": range(50), "s": [f"text {i}" for i in range(50)]})
 HALF = "\ud800"

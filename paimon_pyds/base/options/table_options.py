@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from paimon_pyds.base.features import feature_of_option
 from paimon_pyds.base.options.core import CORE_OPTIONS, ICEBERG_PROPERTIES, ICEBERG_REST, KEYS_STAY
 from paimon_pyds.base.options.engines import ENGINE_OPTIONS, key_index
 from paimon_pyds.base.options.option import Kind, Option, Scope, Status, comma_separated
@@ -414,6 +413,8 @@ def _check(options: Mapping[str, str], scopes: Sequence[Scope], action: str) -> 
             continue
         if not option.accepts(text):
             told = f"a table with {key}={text} can't be {action}: {option.why}"
+            from paimon_pyds.base.features import feature_of_option  # most tables have no such option
+
             raise UnsupportedError(told, hint=_remedy(option), feature=feature_of_option(option.key))
 
 

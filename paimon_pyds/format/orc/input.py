@@ -15,7 +15,8 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.format import ReadCounters
 from paimon_pyds.format.orc.encoding import Field, OrcChecksums, pack, read_message, write_message
 from paimon_pyds.format.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
-from paimon_pyds.storage import FileIO, storage_error
+from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.faults import storage_error
 
 _KEPT_BLOCKS = 16
 """Blocks at the ends of reads that are cached, as the next read continues there: a megabyte at most."""

@@ -57,7 +57,8 @@ from paimon_pyds.format.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.format.shared_maps import is_shared, stored_keys
 from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
 from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Predicate, tested_columns
-from paimon_pyds.storage import FileIO, saves_requests, storage_error
+from paimon_pyds.storage import FileIO, saves_requests
+from paimon_pyds.storage.faults import storage_error
 
 _WHOLE = frozenset({OrcKind.BYTE, OrcKind.SHORT, OrcKind.INT, OrcKind.LONG})
 _FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})

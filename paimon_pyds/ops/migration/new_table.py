@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from paimon_pyds.engine.commit.publisher import removing_unpublished
 from paimon_pyds.errors import AlreadyExistsError, StorageError
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.storage import FileIO, discard, scheme_of, storage_faults
+from paimon_pyds.storage import FileIO, discard, scheme_of
 from paimon_pyds.storage.claims import claim_text, is_left_over, owner_text
+from paimon_pyds.storage.faults import storage_faults
 
 _log = logging.getLogger("paimon_pyds.migration")
 _LOCK = ".migration-lock"
