@@ -1,8 +1,8 @@
 """Where tables are found: catalogs of databases and tables.
 
 In: a warehouse or a server's address, and names of tables. Out: tables, databases, views, functions' names. Users
-hold `Catalog`, which is the same for every kind: `filesystem`, `jdbc` (with its lock), `hive` (with the metastore's) or
-`rest`, whose requests are in `rest_client` and `base/json_http`. Other rooms use `catalog` and `config`.
+hold `Catalog`, which is the same for all `kinds`: `filesystem`, `jdbc` (with its lock), `hive` (with the metastore's)
+or `rest`, whose requests are in `rest_client` and `base/json_http`. Other rooms use `catalog` and `config`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paimon_pyds.base.options.option import Kind, mapping, parse_value, path_like
+from paimon_pyds.base.options.option import path_like
 from paimon_pyds.base.row_stream import public_names
 from paimon_pyds.base.secrets import RedactedDict, counted, redact
 from paimon_pyds.catalog.filesystem import FileSystemBackend
@@ -30,7 +30,6 @@ from paimon_pyds.errors import (
     suggest,
 )
 from paimon_pyds.ops.ddl.create import TakeBack, unmade_on_failure
-from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
 
 if TYPE_CHECKING:
@@ -47,15 +46,6 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
     from paimon_pyds.ops.ddl.alter import SchemaChanges
     from paimon_pyds.typing import OptionValues, Rows
-
-_OPTIONS: dict[str, tuple[str, ...]] = {
-    "filesystem": ("metastore", "warehouse"),
-    "jdbc": (
-        "metastore", "warehouse", "uri", "jdbc.user", "jdbc.password", "catalog-key", "lock.enabled",
-        "lock-acquire-timeout", "lock-check-max-sleep",
-    ),
-}  # fmt: skip
-"""The options of catalogs that have no others than those of the storage. A REST catalog's server may have its own."""
 
 
 class Catalog:
@@ -96,43 +86,13 @@ class Catalog:
         """
         if not isinstance(options, Mapping):
             return cls(options)
-        given = dict(mapping("options", options))
-        for name in ("metastore", "uri"):
-            if not isinstance(given.get(name, ""), str):
-                raise OptionError(f"the option {name} must be a text, not a value of type {type(given[name]).__name__}")
-        kind = given.pop("metastore", "filesystem").strip().lower()
-        if kind in _OPTIONS or kind == "hive":
-            _check_options(kind, given)
-        if kind not in ("jdbc", "hive") and parse_value(
-            "lock.enabled", Kind.BOOLEAN, given.get("lock.enabled", "false")
-        ):
-            raise UnsupportedError(
-                f"lock.enabled has no effect in a catalog of the kind {kind!r:.40}",
-                hint="leave it out: commits create snapshots if absent. Catalogs of jdbc and hive have Java's locks",
-            )
-        if kind not in ("jdbc", "hive"):
-            given.pop("lock.enabled", None)
+        from paimon_pyds.catalog.kinds import backend_of, checked_options
+
+        kind, given = checked_options(options)
         if kind == "filesystem":
-            if "warehouse" not in given:
-                raise OptionError("a filesystem catalog needs the option warehouse")
             return cls(given.pop("warehouse"), given)
         catalog = cls.__new__(cls)
-        if kind == "rest":
-            from paimon_pyds.catalog.rest import RestBackend
-
-            catalog._backend = RestBackend(given)
-        elif kind == "jdbc":
-            from paimon_pyds.catalog.jdbc import JdbcBackend
-
-            catalog._backend = JdbcBackend(given)
-        elif kind == "hive":
-            from paimon_pyds.catalog.hive import HiveBackend
-
-            catalog._backend = HiveBackend(given)
-        else:
-            text = f"catalogs of the kind {kind!r:.40} are not supported"
-            hint = "filesystem, jdbc, hive and rest are; AWS Glue is one of hive, by the option metastore.client.class"
-            raise UnsupportedError(text, hint=hint, feature="other-catalogs")
+        catalog._backend = backend_of(kind, given)
         catalog._options = RedactedDict({"metastore": kind, **given})
         return catalog
 
@@ -540,25 +500,6 @@ class Catalog:
     def _no_database(self, name: str) -> DatabaseNotFoundError:
         hint = self.missing_hint() or suggest(name, self.databases(), "databases")
         return DatabaseNotFoundError(f"the warehouse has no database {name!r:.100}", path=self.warehouse, hint=hint)
-
-
-def _check_options(kind: str, given: Mapping[str, str]) -> None:
-    """Raise OptionError for an option that neither this kind of catalog nor a storage has."""
-    from paimon_pyds.storage.store_options import check_names
-
-    own = _OPTIONS.get(kind, ())
-    passed: tuple[str, ...] = ("jdbc.", *OPTIONS_OF_ALL) if kind == "jdbc" else OPTIONS_OF_ALL
-    if kind == "hive":
-        from paimon_pyds.catalog.hive.settings import NAMES, PREFIXES
-
-        own, passed = NAMES, (*PREFIXES, *OPTIONS_OF_ALL)
-    left = [key for key in map(str, given) if key not in own and key != "lock.enabled"]
-    elsewhere = {*_OPTIONS["jdbc"], "token", "token.provider"}.intersection(left)
-    check_names([key for key in left if key not in elsewhere and not key.lower().startswith(passed)], own, "option")
-    if elsewhere:
-        raise OptionError(
-            f"a {kind} catalog has no option {min(elsewhere)}", hint="the option metastore says of what kind it is"
-        )
 
 
 def taking_back(catalog: Catalog, name: str) -> TakeBack:
