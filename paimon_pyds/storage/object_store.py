@@ -8,52 +8,34 @@ looked up before. Objects appear when they are whole: parts of an upload that en
 from __future__ import annotations
 
 import errno
-import os
 import re
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from copy import copy
-from hashlib import sha256
 from typing import Any, BinaryIO
-from weakref import WeakValueDictionary
 
 import obstore
 import pyarrow as pa
 from obstore import exceptions
 
 from paimon_pyds.base.retry import Pauses, Retry
-from paimon_pyds.base.secrets import raise_alone, redact
+from paimon_pyds.base.secrets import raise_alone
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
     CommitOutcomeUnknownError,
     MissingFileError,
-    OptionError,
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
-from paimon_pyds.storage.faults import missing_file
-from paimon_pyds.storage.object_errors import (
-    bucket_word,
-    hint_of,
-    is_bucket_missing,
-    is_unanswered,
-    lacks_credentials,
-    reason_of,
-)
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file
 from paimon_pyds.storage.object_files import IN_MEMORY_BYTES, NewObject, ObjectInput
-from paimon_pyds.storage.remote import RemoteFileIO, check_process
-from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, marker_client, store_client
-from paimon_pyds.storage.store_options import S3_LIKE, family, option_prefix
+from paimon_pyds.storage.object_requests import TRIES, ObjectRequests
+from paimon_pyds.storage.store_clients import marker_client
+from paimon_pyds.storage.store_options import S3_LIKE
 from paimon_pyds.storage.whole_listing import NoListError, Witness, is_whole
 
-_BRIEF = {"connect_timeout": 2, "request_timeout": 5}
-"""The same after a store could not be reached: the clean-up does not wait as long again. In seconds."""
-_BRIEF_SECONDS = 10
-_TRIES = 5
 _JOINED_GAP = 1 << 20
 _MARKER = ".directory"
 """An empty object that makes a directory of what has none."""
@@ -61,105 +43,14 @@ _NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
 """What says that a store knows no conditional put; other failures say nothing of it."""
 _conditional: dict[bytes, bool] = {}
 """Whether a store was seen to refuse a second put of one key."""
-_clients: WeakValueDictionary[tuple[bytes, str, bool, bool], Any] = WeakValueDictionary()
-"""Those in use, by what they are made of: tables of one bucket share connections, of which each table holds some."""
 
 
-class ObjectStoreFileIO(RemoteFileIO):
-    """FileIO over obstore. A client is made for each process. Raises: as `RemoteFileIO`."""
-
-    requests_at_once = REQUESTS_AT_ONCE
+class ObjectStoreFileIO(ObjectRequests):
+    """FileIO over obstore. Raises: as `RemoteFileIO`."""
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
         super().__init__(root, options)
-        self._kind = family(scheme_of(root))
-        authority = root.partition("://")[2].partition("/")[0]
-        if self._kind == "azure" and "@" not in authority and "." in authority:
-            raise OptionError(
-                "the address names no container",
-                path=root,
-                hint="write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/path",
-            )
-        self._stores: dict[tuple[str, bool, bool], Any] = {}
-        self._unreachable_until = 0.0
-        self._timeouts = {name: self._arguments.get(name, seconds) for name, seconds in TIMEOUTS.items()}
         self._lock: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
-        place = (self._kind, authority.partition("@")[2])
-        ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k.upper().endswith("_PROXY"))
-        self._made_of = sha256(repr((place, sorted(self._arguments.items()), ambient)).encode()).digest()
-
-    def _locate(self, path: str, *, retries: bool = True) -> tuple[Any, str]:
-        """The client of the path's bucket, and the key; without ``retries`` one that sends each request once."""
-        self.check_server(path)
-        check_process(path)
-        authority, _, key = path.partition("://")[2].partition("/")
-        bucket = authority.partition("@")[0]
-        brief = time.monotonic() < self._unreachable_until
-        store = self._stores.get((bucket, retries, brief))
-        if store is None:
-            timeouts = self._timeouts
-            if brief:
-                timeouts = timeouts | {name: min(seconds, timeouts[name]) for name, seconds in _BRIEF.items()}
-            tries = _TRIES if retries and not brief else 0
-            shared = (self._made_of, bucket, retries, brief)
-            try:
-                store = _clients.get(shared)
-                if store is None:
-                    store = store_client(self._root, bucket, self._arguments, timeouts, tries)
-                    if has_keys(self._arguments):  # else those of a file or service, which may be others next time
-                        _clients[shared] = store
-                self._stores[bucket, retries, brief] = store
-            except (exceptions.BaseError, ValueError, TypeError, OverflowError) as error:
-                reason = self._reason(error)
-                raise_alone(OptionError(f"the store does not take these options: {reason}", path=self._root))
-        return store, key
-
-    @contextmanager
-    def _requests(self, action: str, path: str) -> Iterator[None]:
-        """Errors of requests as StorageError without secrets; of objects that are missing as MissingFileError."""
-        try:
-            yield
-        except StorageError:
-            raise
-        except (exceptions.BaseError, ValueError, OSError) as error:
-            if is_bucket_missing(str(error)):
-                what, hint = bucket_word(self._kind), "check its name and the endpoint"
-                raise_alone(StorageError(f"can't {action}: the {what} does not exist", path=path, hint=hint))
-            if isinstance(error, exceptions.NotFoundError | FileNotFoundError):
-                raise_alone(missing_file(action, redact(path, self._secrets)))
-            reason, hint = self._reason(error), hint_of(str(error), self._kind)
-            if lacks_credentials(str(error)):
-                reason = "no credentials were given, and this machine has no identity that the store knows"
-            elif self._unanswered(error):
-                raise_alone(self._unreachable(action, path, reason))
-            raise_alone(StorageError(f"can't {action}: {reason}", path=path, hint=hint))
-        except BaseException as error:
-            if type(error).__module__ != "pyo3_runtime":
-                raise
-            raise_alone(StorageError(f"can't {action}: obstore panicked ({self._reason(error)})", path=path))
-
-    def _reason(self, error: BaseException) -> str:
-        """What an error says, without secrets."""
-        return redact(reason_of(str(error)), self._secrets)
-
-    def _unanswered(self, error: Exception) -> bool:
-        """Whether a request got no answer at all: the next ones wait briefly then."""
-        found = is_unanswered(str(error))
-        if found:
-            self._unreachable_until = time.monotonic() + _BRIEF_SECONDS
-        return found
-
-    def _unreachable(self, action: str, path: str, reason: str) -> StorageError:
-        waits = ", ".join(f"{name.replace('_', '-')} {seconds} s" for name, seconds in self._timeouts.items())
-        prefix = option_prefix(self._kind)
-        fault = StorageError(
-            f"can't {action}, the store can't be reached: {reason}",
-            path=path,
-            hint=f"check the endpoint and the network, then try again; options {prefix}… set how long is waited"
-            f" ({waits})",
-        )
-        fault.errno = errno.ETIMEDOUT
-        return fault
 
     # ------------------------------------------------------------------------------------------------- reading
 
@@ -241,7 +132,7 @@ class ObjectStoreFileIO(RemoteFileIO):
         if key and is_file(self, path):
             return True
         with suppress(FileNotFoundError), self._requests("look up", path):
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 if any(obstore.list(store, f"{key}/" if key else None, chunk_size=1)):
                     return True
                 if self._is_whole(path, store, key, ()):
@@ -259,7 +150,7 @@ class ObjectStoreFileIO(RemoteFileIO):
         base = path.rstrip("/")
         self.counts.add()
         try:
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 with self._requests("list", path):
                     found = obstore.list_with_delimiter(store, f"{key}/" if key else None)
                     names = [f"{prefix.rstrip('/')}/\U0010ffff" for prefix in found["common_prefixes"]]
@@ -338,7 +229,7 @@ class ObjectStoreFileIO(RemoteFileIO):
             retry.again(_unknown_outcome(path, unsettled))
 
     def _retry(self) -> Retry:
-        return Retry(Pauses(0.1, 1.6, jitter=0.5), _TRIES, self._timeouts["retry_timeout"])
+        return Retry(Pauses(0.1, 1.6, jitter=0.5), TRIES, self._timeouts["retry_timeout"])
 
     def _create(self, path: str, data: bytes) -> bool:
         """One put; False when the object is there. Raises StorageError, _UnknownOutcomeError."""
@@ -463,7 +354,7 @@ class ObjectStoreFileIO(RemoteFileIO):
         store, key = self._locate(path)
         below = f"{key}/" if key else None
         with suppress(FileNotFoundError), self._requests("delete", path):
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 for found in obstore.list(store, below):
                     _delete_all(store, [item["path"] for item in found])
                 markers = [item["path"] for item in obstore.list(store, below).collect()]

@@ -21,7 +21,7 @@ from paimon_pyds.catalog import Catalog
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
 from paimon_pyds.ops.system.tables import SYSTEM_TABLES
-from paimon_pyds.storage import object_store, open_file_io, store_clients
+from paimon_pyds.storage import object_requests, object_store, open_file_io, store_clients
 from paimon_pyds.storage.store_options import is_known
 from support.canary import (
     ADDRESSES,
@@ -353,8 +353,8 @@ def test_tasks_get_no_secret_that_they_do_not_need(java_table: pp.Table) -> None
 def test_tasks_get_the_credentials_of_their_store_alone(
     java_table: pp.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store, "_clients", {})
-    monkeypatch.setattr(object_store, "store_client", lambda *_: LocalStore(tmp_path / "bucket"))
+    monkeypatch.setattr(object_requests, "_clients", {})
+    monkeypatch.setattr(object_requests, "store_client", lambda *_: LocalStore(tmp_path / "bucket"))
     shutil.copytree(java_table.path, tmp_path / "bucket" / "t")
     others = {k: v for k, v in STORAGE_OPTIONS.items() if k not in S3_ONLY}
     away = pp.Table.open("s3://bucket/t", storage_options={**dict.fromkeys(S3_ONLY, "needed"), **others})
