@@ -9,7 +9,6 @@ bounds, and what was captured at a failed cursor is garbage, to be thrown away b
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Map
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -73,8 +72,6 @@ class Items:
 
 
 Capture: TypeAlias = "Longs | Bytes | Fixed | Items"
-ReadMembers: TypeAlias = "Map[str, ReadMembers] | bool"
-"""What to keep of a record, by field name; True keeps the field itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from paimon_pyds.base.arrays import pc, scalar
-from paimon_pyds.base.types import MAX_LENGTH, AtomicType, DataField, Kind, arrow_type
+from paimon_pyds.base.types import AtomicType, DataField, Kind, arrow_type
 from paimon_pyds.base.types.kinds import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS
 from paimon_pyds.errors import CorruptFileError
 
-TEXT = AtomicType(Kind.VARCHAR, length=MAX_LENGTH)
 _PLAIN = {
     **dict.fromkeys(INTEGER_KINDS, r"^-?[0-9]{1,19}$"),
     **dict.fromkeys(FLOAT_KINDS, r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"),

@@ -24,7 +24,6 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.format import has_kind
 
 _SCHEMA = "variant.shreddingSchema"
-_VARIANT = AtomicType(Kind.VARIANT)
 _MICROS = range(4, 7)
 _SCALARS = INTEGER_KINDS | {Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE, Kind.DATE, Kind.DECIMAL}
 

@@ -38,7 +38,7 @@ from paimon_pyds.sql.text import tree
 if TYPE_CHECKING:
     from paimon_pyds.sql.expression.bind import Binder
 
-_INT, _TEXT, _BOOLEAN = tree.INT, tree.STRING, tree.BOOLEAN
+_TEXT, _BOOLEAN = tree.STRING, tree.BOOLEAN
 
 
 def _one_array(kernel: Callable[..., pa.Array], ordered: bool = False) -> Resolve:

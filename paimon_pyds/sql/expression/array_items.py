@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_pyds.sql.expression.bind import Binder
 
 
-_INT, _TEXT, _BOOLEAN = tree.INT, tree.STRING, tree.BOOLEAN
+_INT, _BOOLEAN = tree.INT, tree.BOOLEAN
 _NO_ELEMENT_HINT = "use get(array, position) or try_element_at(array, number), which give NULL there"
 
 
