@@ -1,4 +1,4 @@
-"""Streams of a table in Spark itself: restarts, rate limits, batches that fail, kinds of rows."""
+"""Streams of a table in Spark itself: rate limits, batches that fail, kinds of rows."""
 
 from __future__ import annotations
 
@@ -66,23 +66,6 @@ def table(path: str) -> pp.Table:
     made = pp.Table.create(path, "id INT")
     made.append(numbers(1, 2))
     return made
-
-
-@pytest.mark.slow
-@pytest.mark.over_connect
-def test_runs_go_on_where_the_one_before_ended(spark: Any, table: pp.Table, tmp_path: Path) -> None:
-    query = Query(spark, table.path, tmp_path, filter="id <> 3", consumer_id="job")
-    query.run()
-    assert ids(query.rows()) == [1, 2]
-    table.append(numbers(3, 4))
-    table.compact(full=True)
-    table.append(numbers(5))
-    table.snapshots.expire(retain_max=1, retain_min=1)
-    query.run()
-    assert ids(query.rows()) == [1, 2, 4, 5]
-    assert [offset["next"] for offset in query.offsets()] == [2, 5]
-    assert {offset["start"] for offset in query.offsets()} == {1}
-    assert table.maintenance.consumers() == {"job": 2, "job.retained": 1}
 
 
 @pytest.mark.long

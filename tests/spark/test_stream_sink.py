@@ -97,7 +97,7 @@ def _orphans(stream: Stream) -> int:
 
 @pytest.mark.slow
 @pytest.mark.over_connect
-@pytest.mark.parametrize("kind", ["append", *sampled(["key", "dynamic"], 1)])
+@pytest.mark.parametrize("kind", sampled(["append", "key", "dynamic"], 1))
 def test_micro_batches_are_commits_of_the_query(stream: Stream, kind: str) -> None:
     options = {
         "append": {"partition_by": "p"},
