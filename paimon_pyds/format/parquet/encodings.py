@@ -25,7 +25,8 @@ _LEAST_REPETITION = 4
 _FIRST_SHARE = 3
 """Of the sampled rows, the share that is looked at first: less than `_LEAST_REPETITION`, as values that are all
 different rule a dictionary out then."""
-_LONG_DIGITS = 18
+LONG_DIGITS = 18
+"""Digits of DECIMALs that Java stores as whole numbers."""
 _NUMBERS = {32: "<u4", 64: "<u8"}
 """By bits of a value: what is sorted instead of it."""
 _AS_IN_ARROW = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64()})
@@ -129,7 +130,7 @@ def _repeated(columns: Mapping[int, pa.Array], widths: Mapping[int, float]) -> f
 def _may_have_dictionary(values: pa.Array) -> bool:
     if len(values) == values.null_count or pa.types.is_boolean(values.type):
         return False
-    return not (pa.types.is_decimal(values.type) and values.type.precision > _LONG_DIGITS)
+    return not (pa.types.is_decimal(values.type) and values.type.precision > LONG_DIGITS)
 
 
 def _pays(distinct: int, values: pa.Array, width: float) -> bool:

@@ -4,6 +4,9 @@ Sources: apache/parquet-format, parquet.thrift and LogicalTypes.md; which physic
 a column (its classes ParquetVectorUpdaterFactory and ParquetReaderFactory). It reads an INT64 of nanoseconds as
 milliseconds and a TIME of microseconds as milliseconds, knows no unsigned numbers, and has no decoder for
 BYTE_STREAM_SPLIT, so no schema can describe these.
+
+It finds a DECIMAL of more than 18 digits by = in plain pages only, which is how parquet-mr writes it; pyarrow uses a
+dictionary. Of 18 digits or fewer it refuses to filter what is not stored as a whole number, but reads all rows.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from typing import Any
 from paimon_pyds.base.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.format import ReadCounters
+from paimon_pyds.format.parquet.encodings import LONG_DIGITS
 from paimon_pyds.format.parquet.footer import get, require
+from paimon_pyds.format.parquet.page_picks import DICTIONARIES
 from paimon_pyds.format.parquet.prune import file_statistics
 from paimon_pyds.format.parquet.source import ParquetSource, decoding
 from paimon_pyds.format.parquet.thrift import (
@@ -79,6 +84,7 @@ def describe(io: FileIO, path: str, size: int, *, instants: bool) -> FileFacts:
                 fields, untyped = _Columns(elements, path, instants or _SPARK in metadata).read()
             except (StopIteration, KeyError, IndexError, TypeError) as error:
                 raise CorruptFileError("the schema is damaged", path=path, field="schema") from error
+            _check_decimals(source, fields)
             known = {f.name: file_statistics(source, f) for f in fields if isinstance(f.type, AtomicType)}
             return FileFacts("parquet", source.footer.row_count, fields, untyped, known)
     finally:
@@ -116,6 +122,20 @@ def _check_encodings(source: ParquetSource) -> None:
             name = _CODECS.get(chunk.codec) or ("BYTE_STREAM_SPLIT" if _BYTE_STREAM_SPLIT in chunk.encodings else None)
             if name is not None:
                 raise _refused(".".join(leaf.path), f"{name}, which Java Paimon can't decode", source.path)
+
+
+def _check_decimals(source: ParquetSource, fields: Sequence[DataField]) -> None:
+    """Check that Java finds DECIMALs which are bytes of one length: in a dictionary it looks for the shortest bytes."""
+    footer = source.footer
+    filled = [group for group, (start, stop) in enumerate(footer.groups) if start < stop]
+    for field in fields:
+        if not isinstance(field.type, AtomicType) or field.type.kind is not Kind.DECIMAL:
+            continue
+        [leaf] = footer.columns[field.name]
+        is_long = footer.leaves[leaf].physical == _FIXED and (field.type.precision or 0) > LONG_DIGITS
+        if is_long and any(not DICTIONARIES.isdisjoint(footer.chunk(group, leaf).encodings) for group in filled):
+            what = f"DECIMALs of more than {LONG_DIGITS} digits in a dictionary, in which Java Paimon finds none by ="
+            raise _refused(field.name, what, source.path)
 
 
 def _refused(name: str, what: str, path: str) -> UnsupportedError:

@@ -55,10 +55,12 @@ def _parquet(path: Path) -> None:
     }  # fmt: skip
     for name, column in more.items():
         wide = wide.append_column(name, column)
-    pq.write_table(wide, path / "wide.parquet", store_decimal_as_integer=True)
+    others = [name for name in wide.column_names if name != "large"]  # of which Java finds none in a dictionary
+    pq.write_table(wide, path / "wide.parquet", store_decimal_as_integer=True, use_dictionary=others)
     pq.write_table(wide, path / "pages.parquet", data_page_version="2.0", compression="gzip", use_dictionary=False)
     for codec in ("none", "zstd", "lz4"):
-        pq.write_table(wide, path / codec, compression=codec, use_compliant_nested_type=False, row_group_size=1)
+        settings = {"use_compliant_nested_type": False, "row_group_size": 1, "use_dictionary": others}
+        pq.write_table(wide, path / codec, compression=codec, **settings)
 
 
 def _int96(path: Path) -> None:
@@ -153,11 +155,14 @@ def test_java_reads_what_was_migrated(oracle: Oracle, tmp_path: Path) -> None:
     with oracle.batch() as batch:
         reads = {name: batch.read(tmp_path / name, "db.t", allow_fail=True) for name in tables}
         narrow = batch.read(tmp_path / "partitioned", "db.t", filter={"op": "eq", "field": "h", "literals": [20]})
+        large = {"op": "eq", "field": "large", "literals": ["1.2500000000"]}
+        exact = batch.read(tmp_path / "parquet", "db.t", filter=large)
         few = batch.read(tmp_path / "evolved", "db.t", filter={"op": "gt", "field": "i", "literals": [100]})
     for name, table in tables.items():
         assert reads[name].ok, (name, reads[name].error[:1500])
         assert reads[name].lines == lines(table.scan().to_arrow()), name
     assert narrow.lines == lines(tables["partitioned"].scan("h = 20").to_arrow())
+    assert exact.lines == lines(tables["parquet"].scan("large = 1.25").to_arrow())
     assert few.lines == lines(tables["evolved"].scan("i > 100").to_arrow())
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,7 @@ _REFUSED: dict[str, tuple[list[Callable[[Path], object]], str]] = {
         [lambda p: pq.write_table(pa.table({"a": [1.0]}), p / "a", use_dictionary=False, use_byte_stream_split=True)],
         "BYTE_STREAM_SPLIT",
     ),
+    "decimals": ([_write("a", a=pa.array([Decimal(1)], pa.decimal128(19, 2)))], "more than 18 digits in a dictionary"),
     "unnamed": ([lambda p: orc.write_table(pa.table({"_col0": [1], "_col1": [2]}), p / "a")], "no names but"),
     "delta": ([lambda p: (p / "_delta_log").mkdir()], "versions are missing"),
     "hudi": ([lambda p: (p / ".hoodie").mkdir()], "Hudi tables"),
