@@ -16,7 +16,7 @@ from support.key_schedule_world import KEY_KINDS, KeyWorld
 from support.schedule_world import KINDS, World
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
-_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "30"))
+_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "15"))
 
 
 def _run(world: type[World], kind: str, schedules: int, faults: float) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import pickle
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from paimon_pyds.engine.commit import publisher
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.source import PaimonDataSource
+from support.victims import fork_server
 
 pytestmark = pytest.mark.spark
 
@@ -72,8 +71,10 @@ def written(table: pp.Table, write: str) -> tuple[Any, list[Any]]:
 
 
 def abort_elsewhere(writer: Any, messages: list[Any]) -> None:
-    code = "import pickle, sys; writer, messages = pickle.load(sys.stdin.buffer); writer.abort(messages)"
-    subprocess.run([sys.executable, "-c", code], input=pickle.dumps((writer, messages)), check=True)
+    process = fork_server().Process(target=writer.abort, args=(messages,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
 
 
 def rows(table: pp.Table) -> dict[int, str]:

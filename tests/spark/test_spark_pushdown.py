@@ -95,23 +95,28 @@ CASES = {
     subquery_of_a_view: ([4], [2, 4, 5, 6]),
     unfiltered_and_filtered_at_once: ([6, 1], [1, 1]),
 }
-by_case = pytest.mark.parametrize("case", sampled(CASES, 2) if FEW else CASES, ids=lambda case: case.__name__)
+
+
+def by_case(count: int = len(CASES), drawer: str = "") -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", sampled(CASES, count, drawer), ids=lambda case: case.__name__)
+
+
 only_with_pushdown = pytest.mark.skipif(not compat.SUPPORTS_PUSHDOWN, reason="this Spark pushes no filters")
 
 
-@by_case
+@by_case(2 if FEW else 4, "off")
 def test_right_rows_without_pushdown(spark, frames, six, case):
     assert case(spark, frames.load(six.path)) == CASES[case][0]
 
 
-@by_case
+@by_case(4, "on")
 @only_with_pushdown
 def test_right_rows_without_pushdown_where_the_setting_is_on(spark, frames, six, case):
     with pushing(spark):
         assert case(spark, frames.load(six.path)) == CASES[case][0]
 
 
-@by_case
+@by_case()
 @only_with_pushdown
 def test_rows_with_pushdown(spark, frames, six, case):
     right, wrong = CASES[case]
@@ -119,7 +124,7 @@ def test_rows_with_pushdown(spark, frames, six, case):
         assert case(spark, frames.load(six.path, pushdown="on")) == (wrong if LEAKS else right)
 
 
-@by_case
+@by_case(2 if FEW else 4, "filter")
 def test_the_option_filter_is_right_on_every_version(spark, frames, six, case):
     with pushing(spark):
         frame = frames.load(six.path, filter="id < 6")
