@@ -19,6 +19,7 @@ from paimon_pyds.base.options import TableOptions, check_writable
 from paimon_pyds.base.options.option import comma_separated, several
 from paimon_pyds.base.progress import counted
 from paimon_pyds.base.row import encode_row
+from paimon_pyds.base.types.kinds import FLOAT_KINDS
 from paimon_pyds.engine.append import OverwriteMode, check_mode
 from paimon_pyds.engine.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.engine.execution.live_files import partition_condition
@@ -180,9 +181,12 @@ def _row(schema: TableSchema, partition: Mapping[str, Any]) -> bytes:
     if missing:
         raise OptionError(f"the partition to mark has no value for {', '.join(missing)}", hint="give them all")
     values = []
-    for name in schema.partition_keys:
+    for name, field in zip(schema.partition_keys, schema.partition_fields, strict=True):
         leaf = partition_predicate(schema, {name: partition[name]})
         if not isinstance(leaf, Leaf):
             raise OptionError(f"no partition has the value {partition[name]!r:.100} of {name}")
-        values.append(leaf.literals[0] if leaf.literals else None)
+        value = leaf.literals[0] if leaf.literals else None
+        if value == 0 and field.type.kind in FLOAT_KINDS and str(partition[name]).strip().startswith("-"):
+            value = -0.0  # equal to 0.0 in conditions, but another partition
+        values.append(value)
     return encode_row(values, [field.type for field in schema.partition_fields])

@@ -122,6 +122,15 @@ def test_rows_that_come_meanwhile(table: pp.Table, monkeypatch: pytest.MonkeyPat
     assert 13 in ids_of(table)
 
 
+@pytest.mark.parametrize("zero", [0.0, -0.0, "0", "-0.0"])
+def test_a_partition_of_either_zero_is_marked(tmp_path: Path, zero: float | str) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema({"f": pa.float64(), "id": pa.int64()}), partition_by="f")
+    table.append({"f": [0.0, -0.0], "id": [1, 2]})
+    directory = "f=-0.0" if str(zero).startswith("-") else "f=0.0"
+    assert table.maintenance.mark_partitions_done({"f": zero}) == (directory,)
+    assert [path.parent.name for path in (tmp_path / "t").rglob("_SUCCESS")] == [directory]
+
+
 def test_partitions_marked_as_done(table: pp.Table) -> None:
     path = Path(table.path)
     partitions = [{"day": "2026-01-01", "p": "p0"}, {"day": "2026-02-01", "p": None}]
