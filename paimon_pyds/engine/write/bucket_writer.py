@@ -18,7 +18,6 @@ from paimon_pyds.engine.write.rolling import (
     WriterThreads,
 )
 from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
-from paimon_pyds.format.blob.references import check_references
 from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
@@ -111,8 +110,11 @@ class AppendBucketWriter(DirectWriter):
         super().__init__(bucket, RollingWriter(context, bucket.directory, threads, self._collector))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for name in self._references:
-            check_references(name, batch.column(name), views=name in self._views)
+        if self._references:
+            from paimon_pyds.format.blob.references import check_references
+
+            for name in self._references:
+                check_references(name, batch.column(name), views=name in self._views)
         super().write(batch)
 
     def close(self) -> BucketFiles:

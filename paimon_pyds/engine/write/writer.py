@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,6 @@ from paimon_pyds.base.sort.spill import SpillFile, spill_codec
 from paimon_pyds.engine.write.bucket_writer import BucketWriter, open_bucket_writer
 from paimon_pyds.engine.write.context import WriteContext
 from paimon_pyds.engine.write.incoming import IncomingRows
-from paimon_pyds.engine.write.key_files import keys_lose_blanks
 from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.engine.write.router import Router
 from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
@@ -27,13 +27,15 @@ from paimon_pyds.engine.write.small_files import SMALL_ROWS, AppendedRows, Small
 from paimon_pyds.errors import SnapshotNotFoundError, StorageError
 from paimon_pyds.keys.bucket import BucketAssigner, Known, bucket_assigner
 from paimon_pyds.keys.bucket.assigner import OneBucket, PlacedRows
-from paimon_pyds.keys.bucket.dynamic import AssignedBuckets, DynamicBuckets, IndexedBuckets, KeyShare
-from paimon_pyds.keys.bucket.hash_index import HashIndex
 from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, KeyHashes, WriteOrigin
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
+
+if TYPE_CHECKING:
+    from paimon_pyds.keys.bucket.dynamic import IndexedBuckets, KeyShare
+    from paimon_pyds.keys.bucket.hash_index import HashIndex
 
 GATHER_ROWS = 131_072
 """Small batches (Spark's have 10,000 rows) are gathered up to this many rows before they are encoded."""
@@ -145,8 +147,12 @@ class TableWriter:
         elif context.schema.crosses_partitions:
             self._assigner = PlacedRows(bucket)
         elif bucket is not None:
+            from paimon_pyds.keys.bucket.dynamic import AssignedBuckets
+
             self._assigner = self._indexed = AssignedBuckets(context.schema, hash_index(context), bucket)
         elif context.schema.has_dynamic_buckets:
+            from paimon_pyds.keys.bucket.dynamic import DynamicBuckets, KeyShare
+
             alone = keys is None and task is None
             share, index = KeyShare() if alone else keys, hash_index(context, alone=alone)
             self._indexed = DynamicBuckets(context.schema, context.options, index, share, alone=alone)
@@ -390,6 +396,8 @@ def _small_files(context: WriteContext, numbers: SequenceNumbers | None, rows: i
         layout = context.layout
         own_writers = context.clusters_rows or layout.trailing or layout.references or context.apart_fields
         return None if own_writers else SmallFilesWriter(context, AppendedRows(), rows)
+    from paimon_pyds.engine.write.key_files import keys_lose_blanks
+
     own = context.at_level(0)
     if context.options.get("changelog-producer") == "input" or keys_lose_blanks(own) or context.layout.references:
         return None
@@ -401,6 +409,8 @@ def _small_files(context: WriteContext, numbers: SequenceNumbers | None, rows: i
 def hash_index(context: WriteContext, *, alone: bool = False) -> HashIndex:
     """Where the keys of a table with dynamic buckets are, as a write has to take it. ``alone``: as in
     `DynamicBuckets`."""
+    from paimon_pyds.keys.bucket.hash_index import HashIndex
+
     name = context.index_manifest
     if name is None:
         raise ValueError("rows of a table with dynamic buckets need an index manifest, or their bucket")
