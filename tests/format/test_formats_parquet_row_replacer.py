@@ -81,7 +81,7 @@ def replacer_of(path: Path, fields: tuple[DataField, ...], options: dict[str, st
     return PARQUET.row_replacer(IO, (str(path), path.stat().st_size), fields, options, np.asarray(at, np.int64))
 
 
-@pytest.mark.parametrize("number", range(300 if LONG else 12))
+@pytest.mark.parametrize("number", range(300 if LONG else 8))
 def test_random_rows_of_random_files(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_replacer, "MOST_GROUPS", 10_000)
     rng = np.random.default_rng(SEED * 1_000 + number)
@@ -115,7 +115,7 @@ def test_random_rows_of_random_files(number: int, tmp_path: Path, monkeypatch: p
         check_statistics(replacer, fields, table)
 
 
-@pytest.mark.parametrize("number", range(400 if LONG else 12))
+@pytest.mark.parametrize("number", range(400 if LONG else 8))
 def test_scattered_rows_of_random_files(number: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(SEED * 2_000 + number)
     rows = int(rng.integers(300, 3_000 if LONG else 1_500))

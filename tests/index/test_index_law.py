@@ -145,7 +145,7 @@ def build(values_: pa.Array, specs: list[IndexSpec], type_: DataType, step: int 
 
 
 @pytest.mark.parametrize("text", TYPES)
-@settings(max_examples=500 if LONG else 8, deadline=None)
+@settings(max_examples=500 if LONG else 5, deadline=None)
 @given(data=st.data())
 def test_pruning_keeps_what_matches(text: str, data: st.DataObject) -> None:
     column, specs, predicates, step = data.draw(cases(text))

@@ -14,6 +14,7 @@ import paimon_pyds as pp
 from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import ExpressionError, OptionError, PredicateError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
+from support.effort import sampled
 from support.executors import Pickling
 
 _TAGS = pa.map_(pa.string(), pa.int32())
@@ -65,7 +66,7 @@ _CASES = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "mode"), _CASES)
+@pytest.mark.parametrize(("layout", "mode"), sampled(_CASES, 5))
 def test_rows_for_which_the_condition_is_true_change(tmp_path: Path, layout: str, mode: str) -> None:
     table = _table(tmp_path, _LAYOUTS[layout], _MODES[mode])
     rows = _append(table, range(60)) + _append(table, range(60, 120))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
@@ -18,6 +18,7 @@ from paimon_pyds.base.types import arrow_type, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.keys.merge.aggregates import aggregate, resolve_aggregate
 from paimon_pyds.keys.merge.equal_values import equality_codes
+from support.effort import examples
 from support.nested_aggregate_model import NestedModel, key_of, unordered
 from support.v2_fixtures import Read, read_id, v2_copy, v2_reads
 from support.values import lines
@@ -158,6 +159,7 @@ _FULL: Groups = [[([None], False), ([], False)], [([{"k": 1, "l": "a", "v": 0.5}
 
 
 @pytest.mark.parametrize("case", _CASES, ids=[f"{case.name}-{i}" for i, case in enumerate(_CASES)])
+@settings(max_examples=examples(6))
 @given(st.data())
 def test_kernels_do_what_rows_one_by_one_do(case: Case, data: st.DataObject) -> None:
     _assert_as_modelled(case, data.draw(_groups(case, True)))
