@@ -37,10 +37,10 @@ def test_select(frames, view):
 
 def test_options_of_a_view(spark, frames, six):
     spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW reds USING paimon "
+        f"CREATE OR REPLACE TEMPORARY VIEW red_ones USING paimon "
         f"OPTIONS (path '{six.path}', filter 'color = \\'red\\'', columns 'id', `scan.snapshot-id` '1')"
     )
-    assert frames.rows("SELECT * FROM reds") == [(1,), (4,)]
+    assert frames.rows("SELECT * FROM red_ones") == [(1,), (4,)]
 
 
 def test_insert_into(frames, six, view):
