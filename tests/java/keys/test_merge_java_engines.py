@@ -23,23 +23,19 @@ def test_a_level_that_was_merged_with_those_above_it_hides_them(
     option: dict[str, str], oracle: Oracle, tmp_path: Path
 ) -> None:
     """Compactions of some runs look up older versions, which stay where they are and must not count twice."""
-    random, levels, names = Random(21), set(), sampled(ENGINES, 8)
+    random, levels = Random(21), set()
     options = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", **option}
     with oracle.batch() as batch:
         for name, engine in ENGINES.items():
+            batch.create(tmp_path, f"db.{name}", SCHEMA, primary_keys=["k"], options={**options, **engine})
             more = (row | {"k": 60 + number} for number, row in enumerate(random_rows(random) * 20))
             base = [*random_rows(random), *more]
-            commits = [base, *(random_rows(random)[:count] for count in (20, 9, 4))]
-            last = random_rows(random)[:1]
-            if name not in names:  # its rows are drawn all the same: those of the others stay what they are
-                continue
-            batch.create(tmp_path, f"db.{name}", SCHEMA, primary_keys=["k"], options={**options, **engine})
-            for number, rows in enumerate(commits):
+            for number, rows in enumerate((base, *(random_rows(random)[:count] for count in (20, 9, 4)))):
                 write_kinds(batch, tmp_path, name, [{**row, "_kind": "+I"} for row in rows])
                 if not number:
                     batch.compact(tmp_path, f"db.{name}")
-            write_kinds(batch, tmp_path, name, last, "write-only=true")
-        read = {name: batch.read(tmp_path, f"db.{name}") for name in names}
+            write_kinds(batch, tmp_path, name, random_rows(random)[:1], "write-only=true")
+        read = {name: batch.read(tmp_path, f"db.{name}") for name in ENGINES}
     for name, reply in read.items():
         table = pp.Table.open(tmp_path / "db.db" / name)
         assert in_order(lines(table.scan().to_arrow())) == reply.lines, name
