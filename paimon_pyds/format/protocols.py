@@ -112,13 +112,13 @@ class FiltersRows(FormatReader, Protocol):
 
         Args:
             first: the columns that the filter needs.
-            others: further columns, which are made for the rows that it keeps.
+            others: further columns, which are made for the matching rows.
             keep: the filter: of a batch of the columns ``first`` it says which rows match, without NULL.
             selection: the rows that are tried.
             batch_rows: rows that are tried at a time, at most.
 
         Yields:
-            Kept rows of all these columns, and of the rows that were tried which these are.
+            The matching rows with all these columns, and a mask of them over the rows that were tried.
         """
 
 

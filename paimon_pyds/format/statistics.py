@@ -265,7 +265,7 @@ def _shortened(low: Any, high: Any, length: int) -> tuple[Any, Any]:
 
 
 def measured(stats: ColumnStats, mode: str, file_format: str) -> ColumnStats:
-    """What a mode keeps of statistics that are exact, of a file of some format. Raises OptionError: no mode."""
+    """The part of exact statistics that a mode retains in files of this format. Raises OptionError: no mode."""
     name, length = _parse_mode(mode)
     if name == "none":
         return ColumnStats(stats.field, None, None, None)

@@ -364,7 +364,7 @@ def open_side_index(io: FileIO, path: str, start: tuple[bytes, int] | None = Non
         FileNotFoundError: there is no such file.
         StorageError: it can't be read.
     """
-    return _opened((io, path), lambda: FileSource(io, path, kept=True, start=start), lambda: forget(io, path))
+    return _opened((io, path), lambda: FileSource(io, path, immutable=True, start=start), lambda: forget(io, path))
 
 
 def is_known(io: FileIO, path: str) -> bool:

@@ -53,8 +53,8 @@ class BytesSource:
 class FileSource:
     """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was requested.
 
-    ``size``: of the file in bytes, if known. ``kept``: the file never changes: ranges read from a store are cached once
-    `keep` is called. ``start``: what `SavesRequests.read_start` gave of such a file, if it was read before.
+    ``size``: of the file in bytes, if known. ``immutable``: the file never changes: ranges read from a store are cached
+    once `keep` is called. ``start``: what `SavesRequests.read_start` gave of such a file, if it was read before.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FileSource:
         path: str,
         size: int | None = None,
         *,
-        kept: bool = False,
+        immutable: bool = False,
         start: tuple[bytes, int] | None = None,
     ) -> None:
         self._io = io
@@ -72,7 +72,7 @@ class FileSource:
         self._start = b""
         self._ranges: CachedRanges | None = None
         self.bytes_read = 0
-        if kept and requests_at_once(io):
+        if immutable and requests_at_once(io):
             from paimon_pyds.storage.range_cache import CachedRanges
 
             self._ranges = CachedRanges(io, path, start)

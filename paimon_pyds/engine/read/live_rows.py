@@ -123,7 +123,7 @@ def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> B
     from paimon_pyds.metadata.deletion.vector import read_vector
     from paimon_pyds.storage.byte_source import FileSource
 
-    source = FileSource(io, deletion.path, kept=True)
+    source = FileSource(io, deletion.path, immutable=True)
     positions = read_vector(source, deletion.offset, deletion.length, deletion.cardinality, row_count).positions
     source.keep()
     return positions

@@ -128,7 +128,7 @@ class GlobalIndexes:
             meta = index.index_meta
             if meta is not None and not may_hold(entry.index_type, read_key_range(meta), codec, probe):
                 continue
-            source = FileSource(store.io, path, entry.file_size, kept=True)
+            source = FileSource(store.io, path, entry.file_size, immutable=True)
             count = index.row_range_end - index.row_range_start + 1
             try:
                 found = open_global_index(entry.index_type, source, type_, count).candidates(probe)

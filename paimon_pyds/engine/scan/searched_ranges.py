@@ -95,7 +95,7 @@ def searched_ranges(
         counted = counted[np.argsort(groups.first[counted])]
         starts = np.maximum(groups.first[counted], first)
         spans = None if inside[counted].sum() == end - first else (starts, starts + inside[counted])
-        source = FileSource(planner.store.io, path, entry.file_size, kept=True)
+        source = FileSource(planner.store.io, path, entry.file_size, immutable=True)
         ranges.append(IndexedRange(entry, source, first, end - 1, spans))
     first_left = groups.first[left]
     return ranges, list(zip(first_left.tolist(), (first_left + groups.rows[left] - 1).tolist(), strict=True))

@@ -134,7 +134,7 @@ class ColumnPages:
         width, rows = self._picks[0].width, self._heads.values
         if not (self._understood and self._plain and width and (rows * width <= self._heads.uncompressed).all()):
             return None
-        buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow keeps memory that it has had
+        buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow reuses freed memory
         found = np.frombuffer(buffer, np.uint8)
         for part, bodies, starts in self._bodies(BLOCK_BYTES):
             values = self._values(part, bodies, starts)
